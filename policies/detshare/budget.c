@@ -14,9 +14,12 @@ int budget_is_spent(const struct budget *budget)
         return budget->left < BUDGET_SPENT && !budget->retry;
 }
 
-/* Decides whether the objective is in reach, from a request that costs the budget `cost`. */
-static void budget_judge(struct budget *budget, int32_t cost)
+/* Decides whether the objective is in reach, from a request that costs the budget `cost`. may: misses that the
+ * objective permits, permille. */
+static void budget_judge(struct budget *budget, int32_t cost, int32_t may)
 {
+        const int32_t lost = BUDGET_JUDGED * BUDGET_LOST * may * (BUDGET_MISS / 1000);
+
         if (budget->left >= 0)
                 budget->retry = 0;
         else if (budget->retry)
@@ -29,7 +32,7 @@ static void budget_judge(struct budget *budget, int32_t cost)
         budget->lost += cost;
         if (++budget->judged < BUDGET_JUDGED)
                 return;
-        budget->retry = budget->lost >= BUDGET_LOST ? BUDGET_RETRY : 0;
+        budget->retry = budget->lost > lost ? BUDGET_RETRY : 0;
         budget->judged = 0;
         budget->lost = 0;
 }
@@ -39,12 +42,12 @@ static void budget_count(struct budget *budget, uint64_t ns, uint64_t slo_ns, ui
 {
         const uint64_t may_ns = budget_may(slo_ns);
         const uint32_t missed = ns > may_ns ? WAITS_ONE : waits_over(&budget->waits, may_ns - ns);
-        const int32_t share = (int32_t)(1000 - attain_permille) * BUDGET_SHARE;
+        const int32_t may = (int32_t)(1000 - attain_permille), share = may * BUDGET_SHARE;
         const int32_t cost = attain_permille ? (int32_t)((uint64_t)missed * BUDGET_MISS / WAITS_ONE) : 0;
         const int32_t left = budget->left + share - cost;
 
         budget->left = left > BUDGET_MOST ? BUDGET_MOST : left < BUDGET_LEAST ? BUDGET_LEAST : left;
-        budget_judge(budget, cost);
+        budget_judge(budget, cost, may);
 }
 
 /* Learns the length of a request that had no more BE beside it than without an objective. */

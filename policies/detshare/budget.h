@@ -6,8 +6,8 @@
  * miss it: that is a budget. Each request that ends adds its share to the budget, and a request that misses the
  * objective takes 1 from it. While the budget is not negative, BE may run beside the next request, for as long as that
  * request would still meet its objective if BE left. While it is negative, BE has what it would have beside a session
- * without an objective. If it falls below BUDGET_SPENT even so, BE has less than that. So misses in the past decide about
- * BE, whatever their cause.
+ * without an objective. If it falls below BUDGET_SPENT even so, BE has less than that. So misses in the past decide
+ * about BE, whatever their cause.
  *
  * An objective that the session misses even so is out of reach. Then the session is treated as one without an objective
  * for BUDGET_RETRY requests, so that BE does not wait for nothing.
@@ -25,9 +25,10 @@
 #define BUDGET_RICH 4000 /* budget from which BE may also run beside requests that have waited: one miss */
 #define BUDGET_SPENT (-16000) /* budget below which BE must not delay requests: four misses, a burst by chance */
 #define BUDGET_LEAST (-48000) /* smallest budget: older misses do not count any more */
-/* An objective is out of reach if, of so many requests that BE did not delay, at least BUDGET_LOST's worth missed it. */
-#define BUDGET_JUDGED 128u
-#define BUDGET_LOST 16000  /* four misses: three times as many as may */
+/* An objective is out of reach if, of BUDGET_JUDGED requests that BE did not delay, BUDGET_LOST times as many missed it
+ * as may. */
+#define BUDGET_JUDGED 128
+#define BUDGET_LOST 3
 #define BUDGET_RETRY 4000u /* requests after which an objective out of reach is tried again */
 #define BUDGET_SAMPLES 16u
 #define BUDGET_KNOWN 8u        /* samples from which on their mean counts */
@@ -44,12 +45,13 @@ struct budget {
         uint64_t mean_ns, deviation_ns; /* length of requests beside which the objective allowed no BE, ns */
         uint32_t samples;               /* such requests that count, up to BUDGET_SAMPLES */
         int32_t left;                   /* in units of which a miss costs BUDGET_MISS */
-        uint32_t judged;                /* requests since BE last delayed any, up to BUDGET_JUDGED */
+        int32_t judged;                 /* requests since BE last delayed any, up to BUDGET_JUDGED */
         int32_t lost;                   /* cost of their misses */
         uint32_t retry;                 /* requests until the objective is tried again; 0: it is in reach */
 };
 
-/* The present request has ended; it took ns. bought: 1: BE ran beside it because the budget allowed that, or as a trial. */
+/* The present request has ended; it took ns. bought: 1: BE ran beside it because the budget allowed that, or as a
+ * trial. */
 void budget_end(struct budget *budget, uint64_t ns, int bought, uint64_t slo_ns, uint32_t attain_permille);
 
 /* Whether so many requests have missed the objective, which is in reach, that BE must not delay further ones. */

@@ -3,11 +3,12 @@
  * detshare: BE gives up SMs for the time of an LS request
  *
  * Best-effort (BE) kernels have the whole GPU while no latency-sensitive (LS) request runs. A request may lose a little
- * time by BE, the slack: `slack_permille` of its length, or all that its objective leaves. During a request, a BE kernel
- * that will cost the request less than the slack keeps all SMs at low priority. A BE kernel that will cost more gets
- * only the SMs that the request does not need. If BE has cost requests more than the slack even so, no BE kernel starts
- * until the request ends. Between requests, a BE kernel starts if it probably ends before the next request. A BE kernel
- * that is in the way when a request begins is evicted, if it can be. No BE kernel waits for LS longer than `starve_ms`.
+ * time by BE, the slack: `slack_permille` of its length, or all that its objective leaves. During a request, a BE
+ * kernel that will cost the request less than the slack keeps all SMs at low priority. A BE kernel that will cost more
+ * gets only the SMs that the request does not need. If BE has cost requests more than the slack even so, no BE kernel
+ * starts until the request ends. Between requests, a BE kernel starts if it probably ends before the next request. A BE
+ * kernel that is in the way when a request begins is evicted, if it can be. No BE kernel waits for LS longer than
+ * `starve_ms`.
  *
  * The unit is the request and not the kernel: a request is hundreds of kernels of 1 to 2 us, and a wait at each of them
  * adds up. Each part of the rule is one file; calls point down this list:

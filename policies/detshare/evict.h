@@ -11,8 +11,8 @@
 
 #include "policies/detshare/state.h"
 
-/* Whether this decision evicts the coroutine's kernel. Then the coroutine can launch nothing until the kernel is back in
- * its queue. */
+/* Whether this decision evicts the coroutine's kernel. Then the coroutine can launch nothing until the kernel is
+ * back in its queue. */
 int be_leaves(const struct detshare *d, const struct detshare_coroutine_view *coroutine);
 
 /* Evicts BE kernels that should run elsewhere: while LS requests run, those that hold SMs of LS; otherwise those

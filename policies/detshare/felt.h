@@ -19,10 +19,10 @@
  * A request is compared only with requests shortly before it, because a session's own speed may change by more than the
  * slack for seconds (clocks, memory, its own program). Most requests run under the regime in force; the mean of the
  * last few is the base. Together with the base, one request under the other regime makes a pair: a time with BE and a
- * time without. Under EBB, one request in FELT_RENEW is held. Under HELD, one in FELT_TRIAL is a trial of EBB; it is one
- * in FELT_SOON while too little is known of EBB, or after a trial that cost far less than earlier ones. Trials are rarer
- * than the one request in a hundred that a p99 shows, because a request that takes twice as long may delay others. (The
- * caller ends such a trial early.)
+ * time without. Under EBB, one request in FELT_RENEW is held. Under HELD, one in FELT_TRIAL is a trial of EBB; it is
+ * one in FELT_SOON while too little is known of EBB, or after a trial that cost far less than earlier ones. Trials are
+ * rarer than the one request in a hundred that a p99 shows, because a request that takes twice as long may delay
+ * others. (The caller ends such a trial early.)
  *
  * The cost is the difference of the means over the pairs, of which the last FELT_SAMPLES or so count. If the base
  * becomes longer by more than the slack, BE may or may not be the cause, so pairs are made as often as at first.
@@ -79,14 +79,14 @@ uint32_t felt_now(struct felt *felt, uint64_t slack_permille);
 int felt_is_ignorant(const struct felt *felt);
 
 /*
- * The regime of the request that begins now. slack_permille: slowdown that BE may cause. sessions: number of LS sessions
- * with trials, at least 1. A session that does not know the cost of BE also bears the trials of the other sessions, so
- * each session makes fewer.
+ * The regime of the request that begins now. slack_permille: slowdown that BE may cause. sessions: number of LS
+ * sessions with trials, at least 1. A session that does not know the cost of BE also bears the trials of the other
+ * sessions, so each session makes fewer.
  */
 uint32_t felt_choose(struct felt *felt, uint64_t slack_permille, uint32_t sessions);
 
-/* Whether the request that felt_choose() was called for last is needed to learn the cost: it runs under the other regime,
- * or belongs to the base of a request that soon does. Arguments as for felt_choose(). */
+/* Whether the request that felt_choose() was called for last is needed to learn the cost: it runs under the other
+ * regime, or belongs to the base of a request that soon does. Arguments as for felt_choose(). */
 int felt_measures(const struct felt *felt, uint64_t slack_permille, uint32_t sessions);
 
 /* Discards the learned cost of BE, because another BE session runs now. */

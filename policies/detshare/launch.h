@@ -13,5 +13,6 @@
 /* Launches the ready LS work. */
 void launch_ls(const struct detshare_snapshot *snapshot, struct detshare_decision *decision);
 
-/* Launches the ready BE work that should be sent now, of the sessions that are not far ahead of the least served one. */
+/* Launches the ready BE work that should be sent now, of the sessions that are not far ahead of the least served
+ * one. */
 void launch_be(struct detshare *d, const struct detshare_snapshot *snapshot, struct detshare_decision *decision);

@@ -2,17 +2,17 @@
 /*
  * Place: the rung and the form in which a BE kernel is launched now, or the decision that it waits
  *
- * Beside requests, a kernel that costs more than the slack (prices.h) goes to the upper rung with the lowest SM count of
- * its own stair (stair.h) that leaves the reserve: below the first missing SM the next ones cost nothing. A kernel whose
- * blocks must all be resident and do not fit there borrows the whole GPU if every running request would still keep its
- * slack.
+ * Beside requests, a kernel that costs more than the slack (prices.h) goes to the upper rung with the lowest SM count
+ * of its own stair (stair.h) that leaves the reserve: below the first missing SM the next ones cost nothing. A kernel
+ * whose blocks must all be resident and do not fit there borrows the whole GPU if every running request would still
+ * keep its slack.
  *
  * Between requests, a kernel is not launched on all SMs if it will probably still run when the next request comes, and
  * that request would suffer. Probably means: more than `meet_permille` of the pauses that last as long as this one so
- * far end by then. Queued requests follow each other within microseconds, so BE waits for that time after each. A kernel
- * longer than the pauses is placed as if the next request had begun, so requests back to back do not move it to and fro.
- * But this holds only while no requests queue, and only beside a session that would get through its queue if all its
- * requests took what those beside BE take. Otherwise the kernel waits.
+ * far end by then. Queued requests follow each other within microseconds, so BE waits for that time after each. A
+ * kernel longer than the pauses is placed as if the next request had begun, so requests back to back do not move it to
+ * and fro. But this holds only while no requests queue, and only beside a session that would get through its queue if
+ * all its requests took what those beside BE take. Otherwise the kernel waits.
  *
  * Every wait ends after `starve_ms`.
  */

@@ -7,11 +7,11 @@
  * kernels of a request (a long one counts once more per 10 us, because it may be a graph).
  *
  * On an H200, after kernels ran on a part of the SMs, every later kernel begins later, until the GPU has had another
- * context for a moment (daemon/supervisor/settle.h). So where the device reports such a cost, a kernel goes to a part of
- * the SMs only if half of its time exceeds the loss of the next few requests.
+ * context for a moment (daemon/supervisor/settle.h). So where the device reports such a cost, a kernel goes to a part
+ * of the SMs only if half of its time exceeds the loss of the next few requests.
  *
- * Beside LS, kernels known to be bound by compute or memory have at most as many resident blocks as the calibration found
- * to keep LS within limits (interference.h); unknown kernels are not bounded.
+ * Beside LS, kernels known to be bound by compute or memory have at most as many resident blocks as the calibration
+ * found to keep LS within limits (interference.h); unknown kernels are not bounded.
  */
 #pragma once
 

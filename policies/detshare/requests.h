@@ -11,8 +11,8 @@
  * has one between any two kernels).
  *
  * Budget: while it lasts (budget.h), BE may cost a request all that the objective leaves, and is held once the request
- * needs the rest for itself. While the budget is spent, BE is held during each request, and starts between requests only
- * if it very probably ends before the next one.
+ * needs the rest for itself. While the budget is spent, BE is held during each request, and starts between requests
+ * only if it very probably ends before the next one.
  *
  * The reserve is the most SMs that an LS kernel among the first of the queues needs for its best latency, and that the
  * session's recent kernels needed, up to `reserve_percent` of the GPU.

@@ -97,8 +97,8 @@ void tide_look(struct detshare *d, const struct detshare_snapshot *snapshot)
 
 /*
  * Whether the trial of a more generous regime on this request has lasted so long that the result is known. The trial
- * must end then, or earlier if the request needs the rest of its objective: each of the request's hundreds of kernels may wait for a BE block, and the next request waits for all
- * of them.
+ * must end then, or earlier if the request needs the rest of its objective: each of the request's hundreds of kernels
+ * may wait for a BE block, and the next request waits for all of them.
  */
 static int ls_trial_is_over(struct detshare *d, const struct ls *ls)
 {

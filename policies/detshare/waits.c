@@ -26,7 +26,8 @@ static uint64_t waits_bin(uint64_t slo_ns)
         return max_u64(slo_ns / WAITS_PER_SLO, 1);
 }
 
-/* Whether the bins still suit the objective: one that is a factor of the latency alone changes a little all the time. */
+/* Whether the bins still suit the objective: one that is a factor of the latency alone changes a little all the
+ * time. */
 static int waits_fit(const struct waits *waits, uint64_t slo_ns)
 {
         const uint64_t bin_ns = waits_bin(slo_ns);

@@ -7,8 +7,8 @@
  * arbitrary: with random arrivals (Poisson) at the session's mean rate, the wait of a request is the wait of the one
  * before it, plus that one's time, less the time between their arrivals, given that the sum is not negative (Lindley's
  * recursion; D. V. Lindley, "The theory of queues with a single server", 1952). This file keeps the distribution of the
- * present request's wait. A pause sets it to 0: the next request has not waited. A short gap may be a pause, too, or the
- * time that the client needs to take the next request from its queue; the more probable of the two counts.
+ * present request's wait. A pause sets it to 0: the next request has not waited. A short gap may be a pause, too, or
+ * the time that the client needs to take the next request from its queue; the more probable of the two counts.
  *
  * Not known: arrivals that are not random (several at once, or at fixed intervals) wait longer or shorter than this. A
  * client that never pauses looks like an overloaded queue, although it may only send its next request when it has the

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Properties of `detshare` on random schedules: BE never starves, regimes do not oscillate, reachable objectives are met
+ * Properties of `detshare` on random schedules: BE never starves, regimes do not oscillate, reachable objectives are
+ * met
  *
  * A schedule is drawn from a seed: LS and BE sessions, their kernels, arrivals and objectives. It runs under the real
- * scheduler and policy on the virtual clock (policy_harness.h), so a seed always gives the same result. The scripted GPU
- * has 66 TPCs of two SMs. An LS kernel that is launched while BE kernels hold all SMs waits for a part of a BE block, and
- * takes longer by a share that no price of the policy predicts.
+ * scheduler and policy on the virtual clock (policy_harness.h), so a seed always gives the same result. The scripted
+ * GPU has 66 TPCs of two SMs. An LS kernel that is launched while BE kernels hold all SMs waits for a part of a BE
+ * block, and takes longer by a share that no price of the policy predicts.
  */
 #include <math.h>
 
@@ -82,8 +83,8 @@ static uint64_t be_launched(const struct ph_kernel *kernel, uint64_t alone_ns, u
 }
 
 /*
- * An LS kernel is launched: it begins after the session's previous one. If a BE kernel then holds all SMs, the LS kernel
- * waits for a part of a BE block, and takes longer by cost_permille. Alone its time varies by vary_permille.
+ * An LS kernel is launched: it begins after the session's previous one. If a BE kernel then holds all SMs, the LS
+ * kernel waits for a part of a BE block, and takes longer by cost_permille. Alone its time varies by vary_permille.
  */
 static uint64_t ls_launched(const struct ph_kernel *kernel, uint64_t alone_ns, uint32_t n_others)
 {
@@ -111,8 +112,8 @@ static void draw_kernel(uint32_t i, uint32_t blocks, uint64_t block_ns)
                 .beside = i < SESSIONS ? ls_launched : be_launched};
 }
 
-/* Draws up to most_sessions sessions of each class: LS sessions that are busy for load_percent of the time in all, and BE
- * kernels of up to be_most_ns. */
+/* Draws up to most_sessions sessions of each class: LS sessions that are busy for load_percent of the time in all,
+ * and BE kernels of up to be_most_ns. */
 static void draw_schedule(uint64_t seed, uint32_t most_sessions, uint32_t load_percent, uint64_t be_most_ns)
 {
         memset(&s, 0, sizeof(s));
@@ -287,7 +288,8 @@ static void count_changes(void)
         }
 }
 
-/* BE costs requests 0 to 4%, around the slack of 2%, which is the hardest case: at most 3 changes per 1,000 requests. */
+/* BE costs requests 0 to 4%, around the slack of 2%, which is the hardest case: at most 3 changes per 1,000
+ * requests. */
 Test(policy_detshare_property, regimes_settle_on_stationary_schedules, .timeout = 240)
 {
         for (uint64_t seed = 1; seed <= 16; seed++) {
@@ -341,11 +343,12 @@ static struct outcome serve(uint64_t seed, uint64_t slo_ns, int states, int with
 }
 
 /*
- * An objective that at least 99.5% of the requests meet alone is met by 99% beside BE, where the client states arrivals.
- * Where it does not, the policy estimates how long requests have waited, so the objective must only do no harm.
+ * An objective that at least 99.5% of the requests meet alone is met by 99% beside BE, where the client states
+ * arrivals. Where it does not, the policy estimates how long requests have waited, so the objective must only do no
+ * harm.
  *
- * Where the service meets the objective anyway (99.8%), the job gets at most 3% less than without an objective. In all these
- * schedules together it gets at least 2% more, so the objective has an effect.
+ * Where the service meets the objective anyway (99.8%), the job gets at most 3% less than without an objective. In all
+ * these schedules together it gets at least 2% more, so the objective has an effect.
  */
 Test(policy_detshare_property, objectives_that_requests_alone_reach_are_met, .timeout = 240)
 {

@@ -46,6 +46,20 @@ check client-lib/cudart cudart/
 check client-lib/ctl core/ ctl/ detshare/ proto/ lut/ device/device.h $pb
 check client-lib/include detshare/
 check policies policies/
+# the modules of a policy, lowest first: each includes only itself and lower ones
+lower="policies/detshare_policy.h policies/stair.h"
+for module in mean gaps waits budget felt interference params state requests tide best_effort prices explore place evict launch detshare; do
+        lower="$lower policies/detshare/$module.h"
+        for f in policies/detshare/$module.[ch]; do
+                [ -e "$f" ] || continue
+                for inc in $(sed -n 's/^[ \t]*#[ \t]*include[ \t]*"\([^"]*\)".*/\1/p' "$f"); do
+                        case " $lower " in *" $inc "*) ;; *) echo "$f: includes \"$inc\", which is not below it"; bad=1 ;; esac
+                done
+        done
+done
+for f in policies/detshare/*.h; do
+        case " $lower " in *" $f "*) ;; *) echo "$f: the list of modules above lacks it"; bad=1 ;; esac
+done
 check serve util/ serve/ detshare/
 check lut util/ device/device.h lut/ probe_
 exit $bad

@@ -286,6 +286,10 @@ class Frontier(unittest.TestCase):
         cell, = frontier_page.cells(self.cell(static=(0.6, 0.9)))
         self.assertEqual((cell.best, cell.below), (None, False))
 
+    def test_a_cell_that_is_not_complete_does_not_count(self):
+        for setting in ("alone", "detshare", "detshare,slo=2"):
+            self.assertEqual(frontier_page.cells([row for row in self.cell() if row["setting"] != setting]), [])
+
     def test_each_goal_that_is_missed_has_its_reason(self):
         self.assertEqual(self.reasons(self.cell(slo=(0.56, 0.998))), [["unused"]])
         self.assertEqual(self.reasons(self.cell(slo=(0.56, 0.992))), [["spent"]])

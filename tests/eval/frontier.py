@@ -182,6 +182,8 @@ def run_gpu(options):
         options.state = options.gpus / options.state.name
     else:
         done = subprocess.run([sys.executable, str(HERE / "measure.py"), "--state", str(options.state), *words])
+    if not options.state.exists():
+        return done.returncode or 1
     options.out.unlink(missing_ok=True)
     Rows(options.out).add(measured(options.state, options.name))
     return done.returncode

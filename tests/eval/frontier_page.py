@@ -126,8 +126,9 @@ def reasons(cell):
 
 
 def cells(rows):
-    by_cell = figures(rows)
-    return [Cell(key, by_cell) for key in sorted(by_cell, key=lambda key: (key[0] != "sim:h200", *key)) if f"{OURS},slo={key[3]:g}" in by_cell[key]]
+    """All cells that were measured alone, without an objective and with it."""
+    by_cell = {key: there for key, there in figures(rows).items() if {ALONE, OURS, f"{OURS},slo={key[3]:g}"} <= set(there)}
+    return [Cell(key, by_cell) for key in sorted(by_cell, key=lambda key: (key[0] != "sim:h200", *key))]
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ static void budget_judge(struct budget *budget, int32_t cost, int32_t may)
                 return;
         }
         budget->lost += cost;
-        if (++budget->judged < BUDGET_JUDGED)
+        if (++budget->judged < BUDGET_JUDGED && budget->lost <= lost)
                 return;
         budget->retry = budget->lost > lost ? BUDGET_RETRY : 0;
         budget->judged = 0;

@@ -25,8 +25,8 @@
 #define BUDGET_RICH 4000 /* budget from which BE may also run beside requests that have waited: one miss */
 #define BUDGET_SPENT (-16000) /* budget below which BE must not delay requests: four misses, a burst by chance */
 #define BUDGET_LEAST (-48000) /* smallest budget: older misses do not count any more */
-/* An objective is out of reach if, of BUDGET_JUDGED requests that BE did not delay, BUDGET_LOST times as many missed it
- * as may. */
+/* An objective is out of reach if, of up to BUDGET_JUDGED requests that BE did not delay, more than BUDGET_LOST times as
+ * many missed it as may of BUDGET_JUDGED. */
 #define BUDGET_JUDGED 128
 #define BUDGET_LOST 3
 #define BUDGET_RETRY 4000u /* requests after which an objective out of reach is tried again */

@@ -2,19 +2,20 @@
 /*
  * Gaps: a histogram of the times between kernels, or between requests
  *
- * Memory and time are bounded. The histogram counts how often a time was below 1, 2, 4, ... us. It is halved from time
- * to time, so that old samples count less.
+ * Memory and time are bounded. The histogram has eight buckets per power of two, from 1 us to 8 s, so a pause that
+ * always has the same length is known to an eighth of it. All counts are halved from time to time, so that old samples
+ * count less.
  */
 #pragma once
 
 #include <stdint.h>
 
-#define GAPS 24u        /* buckets: below 1 us, 2 us, 4 us, ... */
-#define GAPS_MIN 8u     /* samples before a quantile counts */
-#define GAPS_MAX 512u   /* samples after which all bucket counts are halved */
-#define GAPS_NS 1000ull /* upper edge of the first bucket, ns */
+#define GAPS_PARTS 8u                /* buckets per power of two */
+#define GAPS (23u * GAPS_PARTS + 1u) /* the first one is below 1 us, the last one has no upper edge */
+#define GAPS_MIN 8u                  /* samples before a quantile counts */
+#define GAPS_MAX 512u                /* samples after which all bucket counts are halved */
 
-/* Number of gaps shorter than 1 << bucket microseconds. */
+/* Number of gaps per bucket. */
 struct gaps {
         uint16_t n[GAPS], total;
 };

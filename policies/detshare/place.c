@@ -93,7 +93,8 @@ static int be_between(struct detshare *d, const struct detshare_coroutine_view *
                 at = be_masked(d, coroutine, op, d->soon_sms);
         }
         divides = at < d->upper.n && be_may_divide(d, op);
-        meets = queue_ns + ns > d->soon_slack_ns && be_meets(d, queue_ns + ns);
+        /* a kernel that ends within the slack after the next request's begin does not count as met by it */
+        meets = queue_ns + ns > d->soon_slack_ns && be_meets(d, queue_ns + ns - d->soon_slack_ns);
         if (meets && d->now_ns < until && (!divides || d->busy_permille > BUSY_PERMILLE || be_meets(d, QUEUED_NS))) {
                 wake_at(d, until);
                 return 0;

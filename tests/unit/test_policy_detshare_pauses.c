@@ -174,18 +174,18 @@ Test(policy_detshare_pauses, how_many_of_the_gaps_that_last_so_long_are_over_soo
         cr_assert_eq(gaps_over_permille(&gaps, 0, MS), 0, "too few to tell");
         for (uint32_t i = 0; i < 8; i++)
                 gaps_learn(&gaps, i ? 600 * US : 20 * US);
-        /* 8 gaps of 16 to 32 us, 7 gaps of 512 to 1024 us */
+        /* 8 gaps of 20 to 22 us, 7 gaps of 576 to 640 us */
         cr_assert_eq(gaps_over_permille(&gaps, 0, 16 * US), 0);
-        cr_assert_eq(gaps_over_permille(&gaps, 0, 24 * US), 4 * 1000 / 15);
+        cr_assert_eq(gaps_over_permille(&gaps, 0, 21 * US), 4 * 1000 / 15);
         cr_assert_eq(gaps_over_permille(&gaps, 0, 32 * US), 8 * 1000 / 15);
-        cr_assert_eq(gaps_over_permille(&gaps, 24 * US, 8 * US), 4 * 1000 / 11);
+        cr_assert_eq(gaps_over_permille(&gaps, 21 * US, US), 4 * 1000 / 11);
         cr_assert_eq(gaps_over_permille(&gaps, 32 * US, 480 * US), 0);
         cr_assert_eq(gaps_over_permille(&gaps, 32 * US, 992 * US), 1000);
-        cr_assert_eq(gaps_over_permille(&gaps, 768 * US, 128 * US), 500);
+        cr_assert_eq(gaps_over_permille(&gaps, 608 * US, 16 * US), 500);
         cr_assert_eq(gaps_over_permille(&gaps, 2 * MS, MS), 0, "none was so long");
         cr_assert_eq(gaps_over_permille(&gaps, UINT64_MAX / 2, UINT64_MAX), 0);
         cr_assert_eq(gaps_edge(0), US);
-        cr_assert_eq(gaps_edge(US), 2 * US);
-        cr_assert_eq(gaps_edge(33 * US), 64 * US);
+        cr_assert_eq(gaps_edge(US), US + US / 8);
+        cr_assert_eq(gaps_edge(33 * US), 36 * US);
         cr_assert_gt(gaps_edge(UINT64_MAX / 4), UINT64_MAX / 4);
 }

@@ -4,9 +4,11 @@
 #include "policies/detshare/explore.h"
 #include "policies/detshare/mean.h"
 #include "policies/detshare/prices.h"
+#include "policies/detshare/requests.h"
 
 /* pause below which the next request was already queued when the previous one ended, ns */
 #define QUEUED_NS (50 * US)
+#define LAUNCH_NS (5 * US) /* time from the decision until a kernel begins, ns */
 /* times of a BE kernel this close count as one step of its stair, permille: they vary by as much from run to run */
 #define BE_TOLERANCE 50u
 /* busiest LS session beside which BE kernels that outlast its pauses run on a part of the SMs, permille of its time: a
@@ -37,12 +39,14 @@ static uint64_t be_until(const struct detshare *d, const struct detshare_corouti
 
 /* Finds the place of a BE kernel while LS requests run. Returns 1 and the place; 0 if the kernel must wait. */
 static int be_beside(struct detshare *d, const struct detshare_coroutine_view *coroutine,
-        const struct detshare_op_view *op, struct place *place)
+        const struct detshare_op_view *op, uint64_t queue_ns, struct place *place)
 {
         uint64_t until = be_until(d, coroutine);
         uint32_t at = be_masked(d, coroutine, op, d->reserve), n_sms = at < d->upper.n ? d->upper.n_sms[at] : d->n_sms;
 
         *place = (struct place){0};
+        if (d->held && stair_known(op) && ls_all_gapped(d, queue_ns + stair_time(op, d->n_sms, d->n_sms) + LAUNCH_NS))
+                return 1;
         if (d->held && d->now_ns < until) {
                 wake_at(d, until);
                 return 0;
@@ -114,7 +118,7 @@ int be_place(struct detshare *d, const struct detshare_coroutine_view *coroutine
                 return 1;
         }
         if (d->wet) {
-                if (!be_beside(d, coroutine, op, place))
+                if (!be_beside(d, coroutine, op, queue_ns, place))
                         return 0;
                 place->evictable = be_lets_go(d, op, place);
                 return 1;

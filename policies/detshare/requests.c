@@ -223,6 +223,7 @@ static void ls_wake(struct detshare *d, struct ls *ls)
                 gaps_learn(&ls->inside, gap);
         if (ls->open) {
                 ls->gapped = 1;
+                positions_learn(&ls->positions, gap);
                 ls->idle_ns = (uint32_t)min_u64(ls->idle_ns + gap, UINT32_MAX);
         } else {
                 if (ls->begin_ns) {
@@ -235,6 +236,7 @@ static void ls_wake(struct detshare *d, struct ls *ls)
                 else if (ls->slo_ns)
                         waits_begin(&ls->budget.waits, d->now_ns - ls->begin_ns, gap, ls->slo_ns);
                 ls->open = 1;
+                positions_begin(&ls->positions);
                 ls->begin_ns = d->now_ns;
                 ls->gapped = 0;
                 ls->delays = ls->idle_ns = 0;
@@ -279,6 +281,17 @@ void ls_look(struct detshare *d, struct ls *ls, const struct detshare_session_vi
                 wake_at(d, ls->empty_ns + ls_hold(d, ls));
 }
 
+int ls_all_gapped(const struct detshare *d, uint64_t ns)
+{
+        for (uint32_t i = 0; i < LS_MAX; i++) {
+                const struct ls *ls = &d->ls[i];
+
+                if (ls->seen && ls->open && (ls->busy || positions_left(&ls->positions, d->now_ns - ls->empty_ns) < ns))
+                        return 0;
+        }
+        return 1;
+}
+
 void ls_count(struct detshare *d, const struct detshare_snapshot *snapshot)
 {
         struct ls *ls;
@@ -287,8 +300,10 @@ void ls_count(struct detshare *d, const struct detshare_snapshot *snapshot)
                 snapshot->sessions[snapshot->event_session].class_ != DETSHARE_CLASS_LS)
                 return;
         ls = ls_find(d, snapshot->sessions[snapshot->event_session].id, 0);
-        if (ls)
-                ls->operations++;
+        if (!ls)
+                return;
+        ls->operations++;
+        positions_count(&ls->positions);
 }
 
 void ls_complete(struct detshare *d, const struct detshare_snapshot *snapshot)

@@ -66,6 +66,10 @@ int ls_is_expected(const struct detshare *d, const struct ls *ls);
  */
 int ls_stalls(struct detshare *d, const struct ls *ls);
 
+/* Whether every running request is in a gap that will last for another `ns`, so that a BE kernel of that time costs none
+ * of them anything. */
+int ls_all_gapped(const struct detshare *d, uint64_t ns);
+
 /* Learns the duration of a piece of a request. After a trial that was cut short the piece counts only if it took at
  * least twice the usual time, which proves that the trial failed. Beside BE that only the objective allowed, nothing is
  * learned: that is no regime of felt.h. */

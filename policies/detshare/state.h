@@ -11,6 +11,7 @@
 #include "policies/detshare/felt.h"
 #include "policies/detshare/gaps.h"
 #include "policies/detshare/params.h"
+#include "policies/detshare/positions.h"
 #include "policies/stair.h"
 
 #define US 1000ull
@@ -46,6 +47,7 @@ struct ls {
         uint8_t cut;                 /* 1: the trial of a more generous regime was ended in this piece */
         uint8_t bought;              /* 1: the objective's budget allows BE beside the running request */
         struct gaps inside, between; /* gaps inside requests, and between them */
+        struct positions positions;  /* gaps at each position of a request */
         uint32_t delays, idle_ns;    /* kernels of this request, and its time without work, ns */
         uint32_t n_bought;           /* requests beside which the budget allowed BE */
         uint32_t need;               /* SMs that the first operations of the session's queues need now */

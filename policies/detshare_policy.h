@@ -323,6 +323,11 @@ struct detshare_policy {
         int (*init)(void *state, const struct detshare_policy_config *config);
         /* Returns 0; any other value makes the host use its built-in policy and log one line */
         int (*decide)(void *state, const struct detshare_snapshot *snapshot, struct detshare_decision *decision);
+        /*
+         * NULL, or writes one sentence for `detsharectl explain`: what the policy does about this session now, with the
+         * figures that decide it. text: size bytes, ends with a NUL; "" if there is nothing to say. Changes nothing.
+         */
+        void (*explain)(const void *state, uint64_t session, char *text, uint32_t size);
 };
 
 /*

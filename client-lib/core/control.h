@@ -139,11 +139,12 @@ int dsc_control_set_class(dsc_session *s, uint64_t session, int ls);
 int dsc_control_kill(dsc_session *s, uint64_t session);
 /* The current activity of all sessions in a malloc'ed array, sorted by session. */
 int dsc_control_activity(dsc_session *s, struct dsc_activity **ret, size_t *ret_n, struct dsc_activity_all *ret_all);
-/* The fault that ended a session's work. */
+/* The fault that ended a session's work, and what the policy says about the session. */
 struct dsc_fault {
         int error; /* CUDA error number; 0: the session has no error */
         /* one line: kernel (mangled name), address, block, thread, PTX line, as far as they are known */
         char words[512];
+        char policy[512]; /* sentence of the policy about the session; "": it says nothing */
 };
 
 /* A session's last requests, oldest first, in a malloc'ed array, and its fault. */

@@ -137,6 +137,7 @@ int dsc_control_explain(
         struct dsc_request *requests = calloc(n + 1, sizeof(*requests));
         ret_fault->error = reply->error;
         snprintf(ret_fault->words, sizeof(ret_fault->words), "%s", reply->fault);
+        snprintf(ret_fault->policy, sizeof(ret_fault->policy), "%s", reply->policy);
         for (size_t i = 0; i < n && requests; i++)
                 take_request(reply->requests[i], &requests[i]);
         dsc__answer_clear(&answer);

@@ -371,6 +371,7 @@ static void json(const struct explained *e, struct ctl_text *text)
         ctl_json_bool(text, "simulated", simulated);
         ctl_json_number(text, "error", (uint64_t)e->fault.error);
         ctl_json_string(text, "fault", e->fault.words);
+        ctl_json_string(text, "policy", e->fault.policy);
         ctl_json_objective(text, &e->now.slo);
         ctl_json_number(text, "alone_ns", e->now.alone_ns[DS_SLO_LATENCY]);
         ctl_json_number(text, "alone_ttft_ns", e->now.alone_ns[DS_SLO_TTFT]);
@@ -447,7 +448,7 @@ static int show(const struct explained *e, int as_json)
         const struct dsc_request *requests = e->requests;
         const size_t n = e->n;
         struct ctl_text text;
-        char line[256];
+        char line[256], policy[600];
         int r = ctl_text_open(&text);
         if (r)
                 return r;
@@ -468,6 +469,10 @@ static int show(const struct explained *e, int as_json)
         }
         if (client->is_ls)
                 say_objectives(&e->now, text.file);
+        if (e->fault.policy[0]) {
+                snprintf(policy, sizeof(policy), "Policy: %s.", e->fault.policy);
+                ctl_wrap(text.file, policy, 0, 0, ctl_width());
+        }
         r = r ? r : draw_forms(e, &text);
         return ctl_text_close(&text, r);
 }

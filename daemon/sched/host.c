@@ -461,6 +461,16 @@ static int host_watch_answers(ds_sched *sched, int nonsense)
         return host->nonsense_limit != UINT32_MAX && host->nonsense_score > host->nonsense_limit;
 }
 
+void ds_host_explain(const struct ds_host *host, uint64_t session, char *text, uint32_t size)
+{
+        const ds_plugin *plugin = host->plugin;
+
+        text[0] = '\0';
+        if (plugin->policy->explain)
+                plugin->policy->explain(plugin->state, session, text, size);
+        text[size - 1] = '\0';
+}
+
 /* Calls the policy once and carries out the decision. *ret_again: the policy requests another call. */
 static int host_decide(ds_sched *sched, const struct telling *telling, int *ret_again)
 {

@@ -58,6 +58,8 @@ struct ds_host {
 /* Loads the policy that the configuration names. Contract codes (DS_SCHED_E_...) come with a message. */
 int ds_host_init(ds_sched *sched, const struct ds_sched_config *config, char *message, size_t message_size);
 void ds_host_deinit(ds_sched *sched);
+/* Writes the policy's sentence about the session; "" if it says nothing. */
+void ds_host_explain(const struct ds_host *host, uint64_t session, char *text, uint32_t size);
 /* Passes all pending events and due timers to the policy and carries out its actions. Returns 0 or a fatal errno of
  * the device. */
 int ds_host_run(ds_sched *sched, uint64_t now_ns);

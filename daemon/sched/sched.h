@@ -301,6 +301,8 @@ void ds_sched_session_share(ds_sched_session *session, uint32_t gpu_request, uin
 void ds_sched_session_phase(ds_sched_session *session, uint32_t phase, uint64_t now_ns);
 /* States that the session's next request arrived at arrival_ns, so that its objective counts from then. */
 void ds_sched_session_arrival(ds_sched_session *session, uint64_t arrival_ns, uint64_t now_ns);
+/* Writes a sentence of the policy about the session: what it does and why; "" if the policy says nothing. */
+void ds_sched_session_explain(const ds_sched_session *session, char *text, uint32_t size);
 /* The session's objectives and what it has alone. */
 void ds_sched_session_objective(const ds_sched_session *session, struct ds_sched_objective *ret);
 /*

@@ -207,6 +207,11 @@ void ds_sched_session_arrival(ds_sched_session *session, uint64_t arrival_ns, ui
         session->arrival_ns = arrival_ns;
 }
 
+void ds_sched_session_explain(const ds_sched_session *session, char *text, uint32_t size)
+{
+        ds_host_explain(&session->sched->host, session->config.id, text, size);
+}
+
 void ds_sched_session_objective(const ds_sched_session *session, struct ds_sched_objective *ret)
 {
         ds_objective_activity(session, ret);

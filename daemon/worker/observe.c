@@ -16,6 +16,7 @@
 #include "worker/internal.h"
 
 #define OBSERVE_SESSIONS_MAX 128u /* entries per page of an answer */
+#define EXPLAIN_BYTES 512u        /* longest sentence of a policy about a session */
 #define OBSERVE_REQUESTS_MAX (DS_HISTORY_REQUESTS + 1)
 
 /* --- current activity --------------------------------------------------------------------------------------------- */
@@ -172,8 +173,12 @@ void dsw_observe_explain(ds_worker *worker, uint64_t id, const Detshare__Explain
         struct ds_history_request requests[OBSERVE_REQUESTS_MAX];
         Detshare__RequestEntry *entries[OBSERVE_REQUESTS_MAX];
         struct explained explained[OBSERVE_REQUESTS_MAX];
+        char policy[EXPLAIN_BYTES] = "";
         size_t n = 0;
 
+        if (session && session->sched)
+                ds_sched_session_explain(session->sched, policy, sizeof(policy));
+        reply.policy = policy;
         /* a session without a scheduler session does no work and has no history */
         if (session && session->sched)
                 n = ds_history_requests(session->sched, worker->now_ns, requests, OBSERVE_REQUESTS_MAX);

@@ -33,6 +33,7 @@
  */
 #include "policies/detshare/best_effort.h"
 #include "policies/detshare/evict.h"
+#include "policies/detshare/explain.h"
 #include "policies/detshare/interference.h"
 #include "policies/detshare/launch.h"
 #include "policies/detshare/requests.h"
@@ -101,4 +102,5 @@ const struct detshare_policy DETSHARE_POLICY_SYMBOL = {
         .state_size = sizeof(struct detshare),
         .init = detshare_init,
         .decide = detshare_decide,
+        .explain = detshare_explain,
 };

@@ -107,7 +107,7 @@ uint64_t ls_until(const struct ls *ls)
 {
         const uint64_t may = ls->slo_ns ? budget_until(&ls->budget, ls->slo_ns) : 0;
 
-        return may ? ls->begin_ns + min_u64(may, UINT64_MAX - ls->begin_ns) : 0;
+        return may ? ls->begin_ns + min_u64(sharing_time(&ls->sharing, may), UINT64_MAX - ls->begin_ns) : 0;
 }
 
 int ls_is_spent(const struct ls *ls)
@@ -163,6 +163,17 @@ void ls_learn_length(struct ls *ls, uint64_t length)
                 learn_low(&ls->length_ns, alone);
 }
 
+/* Learns from a request beside which the objective allowed BE. */
+static void ls_learn_sharing(const struct detshare *d, struct ls *ls, uint64_t length)
+{
+        const int left = ls->free_ns && ls->free_ns != CAME_BACK;
+
+        if (ls->bought && ls->budget.samples && ls->beside)
+                sharing_learn(&ls->sharing, length, ls->cut_ns ? ls->cut_ns - ls->begin_ns : length,
+                        left ? ls->free_ns - ls->begin_ns : length, ls->budget.mean_ns,
+                        left ? ls->free_work_ns : d->be_work_ns);
+}
+
 static void ls_close(const struct detshare *d, struct ls *ls)
 {
         const uint64_t length = max_u64(ls->empty_ns - ls->begin_ns, 1);
@@ -170,6 +181,7 @@ static void ls_close(const struct detshare *d, struct ls *ls)
 
         if (ls->slo_ns)
                 budget_end(&ls->budget, length, more, ls->slo_ns, number(d, P_ATTAIN));
+        ls_learn_sharing(d, ls, length);
         ls->open = 0;
         if (!ls->gapped)
                 gaps_learn(&ls->inside, 0);
@@ -206,7 +218,11 @@ static void ls_piece(const struct detshare *d, struct ls *ls)
  */
 static void ls_buy(const struct detshare *d, struct ls *ls)
 {
+        const uint32_t turn = ls->n_bought;
+
         if (d->now_ns >= ls_until(ls) || ls->n_bought++ % BUY_NOT == 0)
+                return;
+        if (!sharing_pays(&ls->sharing) && turn % BUY_NOT != BUY_NOT / 2)
                 return;
         if (d->p[P_FEEL] && felt_measures(&ls->felt, ls_slack_permille(d, ls), (uint32_t)max_u64(d->ls_recent, 1)))
                 return;
@@ -242,6 +258,8 @@ static void ls_wake(struct detshare *d, struct ls *ls)
                 ls->delays = ls->idle_ns = 0;
                 ls->free_ns = 0;
                 ls->bought = 0;
+                ls->cut_ns = 0;
+                sharing_begin(&ls->sharing, d->be_work_ns);
                 ls_piece(d, ls);
                 ls_buy(d, ls);
         }
@@ -318,6 +336,7 @@ void ls_complete(struct detshare *d, const struct detshare_snapshot *snapshot)
         view = &snapshot->sessions[snapshot->event_session];
         if (view->class_ != DETSHARE_CLASS_LS) {
                 d->be_ns += ns;
+                d->be_work_ns += stair_known(op) ? stair_time(op, d->n_sms, d->n_sms) : ns;
                 d->ended[snapshot->event_coroutine % ENDED] =
                         (struct ended){snapshot->event_coroutine, snapshot->event_end_ns};
                 return;

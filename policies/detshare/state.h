@@ -12,6 +12,7 @@
 #include "policies/detshare/gaps.h"
 #include "policies/detshare/params.h"
 #include "policies/detshare/positions.h"
+#include "policies/detshare/sharing.h"
 #include "policies/stair.h"
 
 #define US 1000ull
@@ -60,8 +61,11 @@ struct ls {
         uint32_t mean_delays, mean_gap; /* kernels of a request; gap between two kernels, ns */
         struct felt felt;
         struct budget budget;
+        struct sharing sharing;
         /* time since when no BE is on the device during this request, ns; 0: BE is there; or CAME_BACK */
         uint64_t free_ns;
+        uint64_t cut_ns;       /* time at which BE had to leave this request, ns; 0: it did not have to */
+        uint64_t free_work_ns; /* be_work_ns at that time, ns */
         /* begin of the present piece of the request, ns; felt.h measures each piece by itself */
         uint64_t piece_ns;
         uint32_t regime, operations; /* enum felt_regime of the piece, and number of its operations that ended */
@@ -104,6 +108,7 @@ struct detshare {
         struct ended ended[ENDED];
         struct evicted evicted[ENDED];
         uint64_t be_ns, explored_ns; /* device time of all BE, and the part of it spent on exploring, ns */
+        uint64_t be_work_ns;         /* time that all kernels of BE that have ended take alone, ns */
         uint64_t ls_seen_ns;         /* time of the last LS work + 1, ns; 0: never */
 
         /* state of one decision */

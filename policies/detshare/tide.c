@@ -138,6 +138,8 @@ void tide_regime(struct detshare *d)
                 struct ls *ls = &d->ls[i];
 
                 ls->cut |= ls->open && ls_trial_is_over(d, ls);
+                if (ls->cut && !ls->cut_ns)
+                        ls->cut_ns = d->now_ns;
                 trial |= ls->open && !ls->cut && !ls->bought && ls->regime == FELT_EBB && ls->felt.now == FELT_HELD;
         }
         d->held = 0;
@@ -157,7 +159,9 @@ void tide_note(struct detshare *d)
                 ls->beside |= d->be_flying != 0;
                 if (d->be_flying && ls->free_ns)
                         ls->free_ns = CAME_BACK;
-                else if (!d->be_flying && !ls->free_ns)
+                else if (!d->be_flying && !ls->free_ns) {
                         ls->free_ns = d->now_ns;
+                        ls->free_work_ns = d->be_work_ns;
+                }
         }
 }

@@ -68,6 +68,9 @@ holds "the daemon measures what the service has alone" 'd["alone_ns"] > 10000'
 holds "the objective is 1.5 times that" 'd["slo_ns"] == d["alone_ns"] * 1500 // 1000'
 said "explain says it" 'objective: [0-9.]+ .?s, at most 1.5 times what it has alone \(alone 99 of 100 take at most'
 
+holds "the policy says what it does" '"known" in d["policy"] or "side by side" in d["policy"] or "costs" in d["policy"]'
+said "explain shows that" 'Policy: (held|shares|learns)'
+
 serve DETSHARE_SLO=1.5x DETSHARE_SLO_MS=0.001
 holds "of a latency and a factor the stricter one holds" 'd["slo_ns"] == 1000 and d["slo_permille"] == 1500'
 holds "an objective that is missed alone is reported" 'd["alone_missed_permille"] == 1000'

@@ -13,19 +13,30 @@
 
 static const struct ph_client *job;
 
+static const struct ph_client *service;
+static uint32_t ls_permille = 1500, be_permille = 1000; /* times of kernels side by side, permille of those alone */
+
 static uint64_t half_more(const struct ph_kernel *kernel, uint64_t alone_ns, uint32_t n_others)
 {
         (void)kernel;
         (void)n_others;
-        return ph_in_flight(job) ? alone_ns * 3 / 2 : alone_ns;
+        return ph_in_flight(job) ? alone_ns * ls_permille / 1000 : alone_ns;
+}
+
+static uint64_t be_more(const struct ph_kernel *kernel, uint64_t alone_ns, uint32_t n_others)
+{
+        (void)kernel;
+        (void)n_others;
+        return service && ph_in_flight(service) ? alone_ns * be_permille / 1000 : alone_ns;
 }
 
 static struct ph_kernel touchy = {.name = "touchy", .blocks = 16, .block_ns = KERNEL_NS, .beside = half_more};
-static struct ph_kernel shorts = {.name = "shorts", .blocks = 32 * SMS, .block_ns = 4 * US};
+static struct ph_kernel shorts = {.name = "shorts", .blocks = 32 * SMS, .block_ns = 4 * US, .beside = be_more};
 
 /* Result of the second half of a run, for the service and the job. */
 struct outcome {
         uint64_t busy;      /* time for which BE ran, permille */
+        uint64_t done;      /* kernels of BE that ended */
         uint32_t n, missed; /* requests, and those that took longer than the objective */
         uint64_t p99_ns;
         uint64_t request_ns; /* time for which requests ran, permille */
@@ -41,6 +52,7 @@ static struct outcome outcome_of(uint64_t slo_ns, uint32_t period_us)
         PH_KERNELS_ARE(&touchy, &shorts);
         ph_open(SMS / 2, "detshare", "explore_permille=0", NULL);
         ls = ph_ls(slo_ns);
+        service = ls;
         ls->synchronises = 1;
         ls->gap_us = 55; /* the client launches a kernel when the one before it should have ended */
         job = ph_be();
@@ -49,7 +61,9 @@ static struct outcome outcome_of(uint64_t slo_ns, uint32_t period_us)
         ph_every(ls, &touchy, KERNELS, period_us * US, 2000);
         ph_run_for((uint64_t)period_us * US * 1000);
         half = ph_now();
+        outcome.done = job->ended;
         ph_run_for((uint64_t)period_us * US * 1000);
+        outcome.done = job->ended - outcome.done;
         outcome.busy = ph_busy(job, half, ph_now());
         for (uint32_t i = ls->n_latency - outcome.n; i < ls->n_latency; i++) {
                 outcome.missed += slo_ns && ls->latency[i] > slo_ns;
@@ -92,4 +106,36 @@ Test(policy_detshare_objective, an_objective_that_cannot_be_met_changes_nothing,
         cr_assert(with.busy + 20 > without.busy && with.busy < without.busy + 20, "%llu instead of %llu",
                 (unsigned long long)with.busy, (unsigned long long)without.busy);
         cr_assert_leq(with.p99_ns, without.p99_ns + 50 * US);
+}
+
+/* BE stays for longer than the time that the objective leaves if requests lose little beside it. */
+Test(policy_detshare_objective, best_effort_stays_longer_where_it_costs_little, .timeout = 60)
+{
+        struct outcome little, much, none;
+
+        ls_permille = 1300;
+        none = outcome_of(0, 2500);
+        little = outcome_of(1500 * US, 2500);
+        ls_permille = 3000;
+        much = outcome_of(1500 * US, 2500);
+        cr_assert_leq(little.missed, 10, "%u", little.missed);
+        cr_assert_leq(much.missed, 10, "%u", much.missed);
+        cr_assert_gt(little.busy, much.busy + 150, "%llu and %llu, %llu without an objective",
+                (unsigned long long)little.busy, (unsigned long long)much.busy, (unsigned long long)none.busy);
+}
+
+/* The objective buys nothing if both achieve less side by side than one after the other, so the job loses nothing. */
+Test(policy_detshare_objective, sharing_that_does_not_pay_is_left, .timeout = 60)
+{
+        struct outcome without, with;
+
+        ls_permille = be_permille = 2500; /* 0.8 GPUs together */
+        without = outcome_of(0, 2500);
+        with = outcome_of(5000 * US, 2500);
+        cr_assert_geq(with.done * 100, without.done * 98, "%llu instead of %llu", (unsigned long long)with.done,
+                (unsigned long long)without.done);
+        ls_permille = be_permille = 1400; /* 1.4 GPUs */
+        with = outcome_of(5000 * US, 2500);
+        cr_assert_geq(with.done * 100, without.done * 110, "%llu instead of %llu", (unsigned long long)with.done,
+                (unsigned long long)without.done);
 }

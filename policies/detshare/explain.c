@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "policies/detshare/explain.h"
+
+#include <stdio.h>
+
+#include "policies/detshare/mean.h"
+#include "policies/detshare/requests.h"
+
+static double speed(uint64_t value)
+{
+        return (double)value / SHARING_ONE;
+}
+
+/* The sentence about a session whose objective is in reach. */
+static void explain_objective(const struct ls *ls, char *text, uint32_t size)
+{
+        const struct sharing *sharing = &ls->sharing;
+        const uint64_t until_ns = budget_until(&ls->budget, ls->slo_ns);
+
+        if (budget_is_spent(&ls->budget))
+                snprintf(text, size, "held: more requests than may have missed the objective");
+        else if (!sharing_is_known(sharing))
+                snprintf(text, size, "learns what requests and best effort achieve side by side");
+        else if (!sharing_pays(sharing))
+                snprintf(text, size,
+                        "held: side by side requests run at %.2f of their speed alone and best effort at %.2f, "
+                        "together no more than one after the other",
+                        speed(sharing->ls), speed(sharing->be));
+        else
+                snprintf(text, size,
+                        "shares: side by side requests run at %.2f of their speed alone and best effort at %.2f; the "
+                        "objective allows that for %.2f ms of a request of %.2f ms",
+                        speed(sharing->ls), speed(sharing->be), (double)sharing_time(sharing, until_ns) / 1e6,
+                        (double)ls->length_ns / 1e6);
+}
+
+/* The sentence about a session without an objective. */
+static void explain_cost(const struct detshare *d, const struct ls *ls, char *text, uint32_t size)
+{
+        const struct felt *felt = &ls->felt;
+        const double allowed = (double)d->p[P_SLACK] / 10;
+
+        if (felt->cost.n < FELT_KNOWN || !felt->cost.without)
+                snprintf(text, size, "%s: what best effort costs a request is not known yet",
+                        felt->now == FELT_HELD ? "held" : "shares");
+        else
+                snprintf(text, size,
+                        "%s: best effort beside a request costs it %.1f %% of its time, %.1f %% is allowed",
+                        felt->now == FELT_HELD ? "held" : "shares",
+                        ((double)felt->cost.with / (double)felt->cost.without - 1) * 100, allowed);
+}
+
+void detshare_explain(const void *state, uint64_t session, char *text, uint32_t size)
+{
+        const struct detshare *d = state;
+
+        text[0] = '\0';
+        for (uint32_t i = 0; i < LS_MAX; i++) {
+                const struct ls *ls = &d->ls[i];
+
+                if (!ls->seen || ls->id != session || !ls->length_ns)
+                        continue;
+                if (ls->slo_ns > ls->length_ns)
+                        explain_objective(ls, text, size);
+                else
+                        explain_cost(d, ls, text, size);
+        }
+}

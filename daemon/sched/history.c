@@ -153,7 +153,8 @@ static void request_end(ds_sched_session *session)
 {
         struct ds_history_session *history = session->history;
         struct ds_history_request *request = &history->current;
-        uint64_t ns = request->end_ns - request->begin_ns, deadline_ns = ds_objective_deadline(session);
+        uint64_t ns = request->end_ns - request->begin_ns,
+                 deadline_ns = ds_objective_deadline(session, request->begin_ns);
 
         window_turn(history, request->end_ns);
         ds_histogram_add(&history->windows[0].latency, ns);

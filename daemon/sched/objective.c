@@ -213,7 +213,7 @@ uint64_t ds_objective_in_force(const ds_sched_session *session, enum ds_slo_kind
         uint64_t ns = stricter(slo->ns[kind], p99_ns * slo->permille[kind] / 1000);
 
         if (session->config.class_ != DETSHARE_CLASS_LS)
-                return 0;
+                return kind == DS_SLO_LATENCY ? slo->ns[kind] : 0;
         if (kind != DS_SLO_LATENCY && ds_slo_has_steps(slo))
                 ns = stricter(ns, stricter(slo->ns[DS_SLO_LATENCY], p99_ns * slo->permille[DS_SLO_LATENCY] / 1000));
         return ns;
@@ -340,15 +340,14 @@ uint64_t ds_objective_ns(const ds_sched_session *session, uint32_t *ret_counted)
         return ns ? DS_MAX(ns - DS_MIN(ns, before), (uint64_t)1) : 0;
 }
 
-uint64_t ds_objective_deadline(const ds_sched_session *session)
+uint64_t ds_objective_deadline(const ds_sched_session *session, uint64_t begin_ns)
 {
         const struct ds_objective *o = session->objective;
-        uint64_t ns;
+        const int knows = o && o->active && session->config.class_ == DETSHARE_CLASS_LS;
+        const uint64_t from_ns = knows ? o->from_ns : begin_ns;
+        const uint64_t ns = ds_objective_in_force(session, knows ? kind_of(session) : DS_SLO_LATENCY);
 
-        if (!o || !o->active)
-                return UINT64_MAX;
-        ns = ds_objective_in_force(session, kind_of(session));
-        return ns && ns < UINT64_MAX - o->from_ns ? o->from_ns + ns : UINT64_MAX;
+        return ns && ns < UINT64_MAX - from_ns ? from_ns + ns : UINT64_MAX;
 }
 
 void ds_objective_activity(const ds_sched_session *session, struct ds_sched_objective *ret)

@@ -49,6 +49,6 @@ uint64_t ds_objective_in_force(const ds_sched_session *session, enum ds_slo_kind
 /* Latency that the running or next request may have, counted from its first launch, ns; 0: no objective. *ret_counted:
  * 1 if it is known when the request arrived, so that no time before its launch must be allowed for. */
 uint64_t ds_objective_ns(const ds_sched_session *session, uint32_t *ret_counted);
-/* Time at which the running request misses its objective, ns; UINT64_MAX: never, or no request runs. */
-uint64_t ds_objective_deadline(const ds_sched_session *session);
+/* Time at which the running request, which began at begin_ns, misses its objective, ns; UINT64_MAX: never. */
+uint64_t ds_objective_deadline(const ds_sched_session *session, uint64_t begin_ns);
 void ds_objective_activity(const ds_sched_session *session, struct ds_sched_objective *ret);

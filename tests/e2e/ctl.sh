@@ -264,7 +264,7 @@ exits 1 "cannot set policy static" set-policy static no_such_parameter=1
 mapfile -t keys < <("$ctl" policies --json | python3 -c 'import json, re, sys
 text = [p["params"] for p in json.load(sys.stdin)["policies"] if p["name"] == "detshare"][0]
 print(*re.findall(r"^(\w+=-?\d+) ", text, re.M), sep="\n")')
-check "detshare has more than 30 parameters" test "${#keys[@]}" -gt 30
+check "detshare has its parameters" test "${#keys[@]}" -ge 8
 exits 0 "" set-policy detshare "${keys[@]}"
 json 'd["policy"] == "detshare"' status --json
 exits 0 "" set-policy multistream

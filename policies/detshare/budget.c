@@ -11,7 +11,7 @@ static uint64_t budget_may(uint64_t slo_ns)
 
 int budget_is_spent(const struct budget *budget)
 {
-        return budget->left < BUDGET_SPENT && !budget->retry;
+        return budget->debt > (budget->exact ? BUDGET_SPENT_EXACT : BUDGET_SPENT) && !budget->retry;
 }
 
 /* Decides whether the objective is in reach, from a request that costs the budget `cost`. may: misses that the
@@ -20,7 +20,7 @@ static void budget_judge(struct budget *budget, int32_t cost, int32_t may)
 {
         const int32_t lost = BUDGET_JUDGED * BUDGET_LOST * may * (BUDGET_MISS / 1000);
 
-        if (budget->left >= 0)
+        if (!budget->debt)
                 budget->retry = 0;
         else if (budget->retry)
                 budget->retry--;
@@ -37,17 +37,26 @@ static void budget_judge(struct budget *budget, int32_t cost, int32_t may)
         budget->lost = 0;
 }
 
+/* Cost of the present request, which took ns, if it may take may_ns. A probable miss costs a part. */
+static int32_t budget_cost(const struct budget *budget, uint64_t ns, uint64_t may_ns)
+{
+        const uint64_t missed = ns > may_ns ? WAITS_ONE : waits_over(&budget->waits, may_ns - ns);
+
+        return (int32_t)(missed * BUDGET_MISS / WAITS_ONE);
+}
+
 /* Counts the present request, which took ns. attain_permille: share of requests that must meet the objective. */
 static void budget_count(struct budget *budget, uint64_t ns, uint64_t slo_ns, uint32_t attain_permille)
 {
-        const uint64_t may_ns = budget_may(slo_ns);
-        const uint32_t missed = ns > may_ns ? WAITS_ONE : waits_over(&budget->waits, may_ns - ns);
-        const int32_t may = (int32_t)(1000 - attain_permille), share = may * BUDGET_SHARE;
-        const int32_t cost = attain_permille ? (int32_t)((uint64_t)missed * BUDGET_MISS / WAITS_ONE) : 0;
-        const int32_t left = budget->left + share - cost;
+        const int32_t may = (int32_t)(1000 - attain_permille);
+        const int32_t cost = attain_permille ? budget_cost(budget, ns, budget_may(slo_ns)) : 0;
+        const int32_t missed = attain_permille ? budget_cost(budget, ns, slo_ns) : 0;
+        const int32_t left = budget->left + may * BUDGET_SHARE - cost;
+        const int32_t debt = budget->debt + missed - may * (BUDGET_MISS / 1000);
 
         budget->left = left > BUDGET_MOST ? BUDGET_MOST : left < BUDGET_LEAST ? BUDGET_LEAST : left;
-        budget_judge(budget, cost, may);
+        budget->debt = debt < 0 ? 0 : debt > BUDGET_DEBT_MOST ? BUDGET_DEBT_MOST : debt;
+        budget_judge(budget, missed, may);
 }
 
 /* Learns the length of a request that had no more BE beside it than without an objective. */

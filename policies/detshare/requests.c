@@ -247,6 +247,7 @@ static void ls_wake(struct detshare *d, struct ls *ls)
                         learn_slowly(&ls->mean_idle_ns, max_u64(gap, 1));
                         gaps_learn(&ls->between, gap);
                 }
+                ls->budget.exact = ls->counted;
                 if (ls->slo_ns && ls->counted)
                         waits_none(&ls->budget.waits, ls->slo_ns);
                 else if (ls->slo_ns)

@@ -22,7 +22,7 @@ struct loop {
 };
 
 struct outcome {
-        uint64_t mean_ns; /* of the second half of the steps */
+        uint64_t mean_ns; /* mean time of the second half of the steps, ns */
         uint32_t late;    /* steps of that half that took more than 1.05 of the first step, permille */
         uint64_t busy;    /* time for which BE ran in the second half, permille */
         uint64_t idle;    /* time for which the service left the GPU idle, permille */

@@ -39,7 +39,7 @@ struct ds_sched {
         uint32_t n_class_ops[_DS_SCHED_CLASSES], n_class_in_flight[_DS_SCHED_CLASSES];
         uint32_t n_class_sessions[_DS_SCHED_CLASSES];
         struct ds_presence be_presence;
-        uint64_t ls_begun;                         /* requests of LS sessions with objectives that have begun */
+        uint64_t ls_begun;                         /* requests of LS sessions that have begun */
         uint64_t class_left_ns[_DS_SCHED_CLASSES]; /* time at which the class's last operation was reported; 0: never */
         uint32_t n_runnable;                       /* coroutines whose head could be launched now */
         unsigned held;                             /* held classes, bit set; see ds_sched_hold() */

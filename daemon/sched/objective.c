@@ -206,16 +206,22 @@ static uint64_t stricter(uint64_t a_ns, uint64_t b_ns)
         return !a_ns || (b_ns && b_ns < a_ns) ? b_ns : a_ns;
 }
 
+/* A factor of p99_ns, ns; saturates, because a client may state that its requests arrived long ago. 0: either is 0. */
+static uint64_t factor_ns(uint64_t p99_ns, uint32_t permille)
+{
+        return permille && p99_ns > UINT64_MAX / permille ? UINT64_MAX : p99_ns * permille / 1000;
+}
+
 uint64_t ds_objective_in_force(const ds_sched_session *session, enum ds_slo_kind kind)
 {
         const struct ds_slo *slo = &session->config.slo;
         const uint64_t p99_ns = session->objective ? session->objective->kinds[kind].p99_ns : 0;
-        uint64_t ns = stricter(slo->ns[kind], p99_ns * slo->permille[kind] / 1000);
+        uint64_t ns = stricter(slo->ns[kind], factor_ns(p99_ns, slo->permille[kind]));
 
         if (session->config.class_ != DETSHARE_CLASS_LS)
                 return kind == DS_SLO_LATENCY ? slo->ns[kind] : 0;
         if (kind != DS_SLO_LATENCY && ds_slo_has_steps(slo))
-                ns = stricter(ns, stricter(slo->ns[DS_SLO_LATENCY], p99_ns * slo->permille[DS_SLO_LATENCY] / 1000));
+                ns = stricter(ns, stricter(slo->ns[DS_SLO_LATENCY], factor_ns(p99_ns, slo->permille[DS_SLO_LATENCY])));
         return ns;
 }
 
@@ -229,14 +235,15 @@ static int is_missed(const ds_sched_session *session, enum ds_slo_kind kind, uin
 void ds_objective_begin(ds_sched_session *session, uint64_t now_ns)
 {
         struct ds_objective *o = of(session);
-        const ds_sched *sched = session->sched;
+        ds_sched *sched = session->sched;
 
+        sched->ls_begun += session->config.class_ == DETSHARE_CLASS_LS;
         if (!o)
                 return;
         o->active = 1;
         o->begin_ns = now_ns;
         o->be_ns = presence_until(&sched->be_presence, now_ns);
-        o->others = ++session->sched->ls_begun;
+        o->others = sched->ls_begun;
         if (o->parts)
                 return;
         o->beside_ns = 0;
@@ -315,7 +322,10 @@ void ds_objective_changed(ds_sched_session *session)
 {
         struct ds_objective *o = session->objective;
 
-        for (int kind = 0; o && kind < _DS_SLO_KINDS; kind++)
+        if (!o)
+                return;
+        o->active = o->parts = 0;
+        for (int kind = 0; kind < _DS_SLO_KINDS; kind++)
                 o->kinds[kind].windows[0].missed = o->kinds[kind].windows[1].missed = 0;
 }
 

@@ -11,8 +11,9 @@
  * A client that serves one request after the other has its queue in its own process. Its latency includes the wait
  * there, and so does what it has alone. The arrivals are not known unless the client states them. A request that begins
  * after a pause arrived then. The arrivals of those that follow each other at once are drawn at random, with the
- * session's mean rate; from them follows when each request would have ended alone. A client that nearly never pauses
- * counts as one that has no queue, because its next request depends on the answer.
+ * session's mean rate; from them follows when each request would have ended alone. A request that did not have the GPU to
+ * itself counts with the duration of the last one that had. A client that nearly never pauses counts as one that has no
+ * queue, because its next request depends on the answer.
  *
  * Sessions with an objective for the time to first token or per output token have steps (step.h), each kind with its
  * own p99. The objective of a decode step counts from the end of the step before.
@@ -34,12 +35,13 @@ struct ds_presence {
 /* Records that `change` more operations of the class are on the device from now on. */
 void ds_presence_change(struct ds_presence *presence, uint64_t now_ns, int32_t change);
 
-/* A request begins, has less work for now, or has ended at end_ns. All do nothing for sessions without objectives. */
+/* A request begins, has less work for now, or has ended at end_ns. For sessions without objectives, ds_objective_begin()
+ * counts requests of LS sessions, and the others do nothing. */
 void ds_objective_begin(ds_sched_session *session, uint64_t now_ns);
 void ds_objective_kernel(ds_sched_session *session, const struct ds_op *op, int fills);
 void ds_objective_idle(ds_sched_session *session);
 void ds_objective_end(ds_sched_session *session, uint64_t begin_ns, uint64_t end_ns);
-/* The session's stated objectives have changed. */
+/* The session's class or its stated objectives change. A running request or step is not measured. */
 void ds_objective_changed(ds_sched_session *session);
 void ds_objective_forget(ds_sched_session *session);
 

@@ -113,19 +113,22 @@ Test(sched_objective, detshare_measures_beside_best_effort, .timeout = 60)
         ph_close();
 }
 
+/* Whether the other service states an objective makes no difference. */
 Test(sched_objective, requests_beside_another_service_are_not_measured)
 {
-        struct ph_client *client = opened("fifo", &FACTOR(2000)), *other = ph_client(&FACTOR(2000));
+        for (uint32_t thousandths = 0; thousandths <= 2000; thousandths += 2000) {
+                struct ph_client *client = opened("fifo", &FACTOR(2000)), *other = ph_client(&FACTOR(thousandths));
 
-        other->synchronises = 1;
-        for (uint32_t i = 0; i < 100; i++) {
-                ph_request(client, &small, 20);
-                ph_run_for(500 * US);
-                ph_request(other, &small, 20);
-                ph_run_for(4 * MS);
+                other->synchronises = 1;
+                for (uint32_t i = 0; i < 100; i++) {
+                        ph_request(client, &small, 20);
+                        ph_run_for(500 * US);
+                        ph_request(other, &small, 20);
+                        ph_run_for(4 * MS);
+                }
+                cr_assert_eq(objective_of(client).alone_ns[DS_SLO_LATENCY], 0, "%u", thousandths);
+                ph_close();
         }
-        cr_assert_eq(objective_of(client).alone_ns[DS_SLO_LATENCY], 0);
-        ph_close();
 }
 
 /* --- queue in the client ------------------------------------------------------------------------------------------ */
@@ -287,6 +290,54 @@ Test(sched_objective, prefill_and_decode_have_objectives_of_their_own)
         cr_assert(near(objective_of(client).alone_ns[DS_SLO_TPOT], 1300 * US), "%llu",
                 (unsigned long long)objective_of(client).alone_ns[DS_SLO_TPOT]);
         cr_assert_eq(objective_of(client).ns[DS_SLO_TTFT], 50 * MS);
+        ph_close();
+}
+
+static uint64_t slo_during(struct ph_client *client)
+{
+        return during(client, &small, 20)->slo_ns;
+}
+
+/* A step that has not ended, or a request of another class, leaves nothing behind for later requests. */
+Test(sched_objective, a_change_of_objectives_ends_the_running_step)
+{
+        const struct ds_sched_session_config config = model(50 * MS, 3 * MS);
+        const struct ds_slo latency = {.ns = {5 * MS}};
+        struct ph_client *client = opened("fifo", &config);
+
+        client->synchronises = 0; /* so each request is only a part of a step */
+        for (uint32_t i = 0; i < 3; i++) {
+                during(client, &small, 20);
+                ph_run_for(20 * MS);
+        }
+        ds_sched_session_set(client->session, DETSHARE_CLASS_LS, &latency, 100, ph_now());
+        cr_assert_eq(slo_during(client), 5 * MS);
+        ds_sched_session_set(client->session, DETSHARE_CLASS_BE, &latency, 100, ph_now());
+        ph_run_for(20 * MS);
+        during(client, &small, 20);
+        ds_sched_session_set(client->session, DETSHARE_CLASS_LS, &latency, 100, ph_now());
+        ph_run_for(30 * US);
+        cr_assert_eq(ph.sched->snapshot.session_views[client->session->view].slo_ns, 5 * MS);
+        cr_assert(!ph.sched->snapshot.session_views[client->session->view].counted);
+        ph_close();
+}
+
+/* A client may state that its prompts arrived days ago: a factor of that is at most the largest time. */
+Test(sched_objective, a_factor_of_a_huge_latency_saturates)
+{
+        const struct ds_sched_session_config config = {
+                .class_ = DETSHARE_CLASS_LS, .slo = {.permille = {[DS_SLO_TTFT] = DS_SLO_FACTOR_MAX}}};
+        struct ph_client *client = opened("fifo", &config);
+
+        ds_sched_session_phase(client->session, DETSHARE_PHASE_PREFILL, ph_now());
+        ph_run(185000000 * MS);
+        for (uint32_t i = 0; i < 60; i++) {
+                ds_sched_session_arrival(client->session, i + 1, ph_now());
+                during(client, &large, 1);
+                settle(client);
+        }
+        cr_assert_geq(objective_of(client).alone_ns[DS_SLO_TTFT], 185000000 * MS);
+        cr_assert_geq(objective_of(client).ns[DS_SLO_TTFT], objective_of(client).alone_ns[DS_SLO_TTFT]);
         ph_close();
 }
 

@@ -36,6 +36,7 @@ struct be *be_find(struct detshare *d, const struct detshare_session_view *view)
         *oldest = (struct be){.id = view->id, .device_ns = view->device_ns};
         for (uint32_t i = 0; i < LS_MAX && !crowd; i++) {
                 felt_forget(&d->ls[i].felt);
+                sharing_forget(&d->ls[i].sharing);
                 d->ls[i].mean_beside_ns = 0;
         }
         return oldest;

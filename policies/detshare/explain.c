@@ -18,7 +18,7 @@ static void explain_objective(const struct ls *ls, char *text, uint32_t size)
         const uint64_t until_ns = budget_until(&ls->budget, ls->slo_ns);
 
         if (budget_is_spent(&ls->budget))
-                snprintf(text, size, "held: more requests than may have missed the objective");
+                snprintf(text, size, "held: more requests have missed the objective than may miss it");
         else if (!sharing_is_known(sharing))
                 snprintf(text, size, "learns what requests and best effort achieve side by side");
         else if (!sharing_pays(sharing))
@@ -34,7 +34,7 @@ static void explain_objective(const struct ls *ls, char *text, uint32_t size)
                         (double)ls->length_ns / 1e6);
 }
 
-/* The sentence about a session without an objective. */
+/* The sentence about a session without an objective in reach. */
 static void explain_cost(const struct detshare *d, const struct ls *ls, char *text, uint32_t size)
 {
         const struct felt *felt = &ls->felt;
@@ -60,7 +60,7 @@ void detshare_explain(const void *state, uint64_t session, char *text, uint32_t 
 
                 if (!ls->seen || ls->id != session || !ls->length_ns)
                         continue;
-                if (ls->slo_ns > ls->length_ns)
+                if (ls->slo_ns > ls->length_ns && !ls->budget.retry)
                         explain_objective(ls, text, size);
                 else
                         explain_cost(d, ls, text, size);

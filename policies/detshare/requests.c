@@ -230,6 +230,32 @@ static void ls_buy(const struct detshare *d, struct ls *ls)
         ls->regime = FELT_EBB;
 }
 
+/* Begins a request, gap_ns after the end of the session's last one. */
+static void ls_open(struct detshare *d, struct ls *ls, uint64_t gap_ns)
+{
+        if (ls->begin_ns) {
+                learn_low(&ls->idle_between_ns, max_u64(gap_ns, 1));
+                learn_slowly(&ls->mean_idle_ns, max_u64(gap_ns, 1));
+                gaps_learn(&ls->between, gap_ns);
+        }
+        ls->budget.exact = ls->counted;
+        if (ls->slo_ns && ls->counted)
+                waits_none(&ls->budget.waits, ls->slo_ns);
+        else if (ls->slo_ns)
+                waits_begin(&ls->budget.waits, d->now_ns - ls->begin_ns, gap_ns, ls->slo_ns);
+        ls->open = 1;
+        positions_begin(&ls->positions);
+        ls->begin_ns = d->now_ns;
+        ls->gapped = 0;
+        ls->delays = ls->idle_ns = 0;
+        ls->free_ns = 0;
+        ls->bought = 0;
+        ls->cut_ns = 0;
+        sharing_begin(&ls->sharing, d->be_work_ns);
+        ls_piece(d, ls);
+        ls_buy(d, ls);
+}
+
 /* Updates the session when it gets work again after having none. */
 static void ls_wake(struct detshare *d, struct ls *ls)
 {
@@ -242,27 +268,7 @@ static void ls_wake(struct detshare *d, struct ls *ls)
                 positions_learn(&ls->positions, gap);
                 ls->idle_ns = (uint32_t)min_u64(ls->idle_ns + gap, UINT32_MAX);
         } else {
-                if (ls->begin_ns) {
-                        learn_low(&ls->idle_between_ns, max_u64(gap, 1));
-                        learn_slowly(&ls->mean_idle_ns, max_u64(gap, 1));
-                        gaps_learn(&ls->between, gap);
-                }
-                ls->budget.exact = ls->counted;
-                if (ls->slo_ns && ls->counted)
-                        waits_none(&ls->budget.waits, ls->slo_ns);
-                else if (ls->slo_ns)
-                        waits_begin(&ls->budget.waits, d->now_ns - ls->begin_ns, gap, ls->slo_ns);
-                ls->open = 1;
-                positions_begin(&ls->positions);
-                ls->begin_ns = d->now_ns;
-                ls->gapped = 0;
-                ls->delays = ls->idle_ns = 0;
-                ls->free_ns = 0;
-                ls->bought = 0;
-                ls->cut_ns = 0;
-                sharing_begin(&ls->sharing, d->be_work_ns);
-                ls_piece(d, ls);
-                ls_buy(d, ls);
+                ls_open(d, ls, gap);
         }
         ls->busy = 1;
         ls->works_ns = d->now_ns;

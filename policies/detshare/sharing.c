@@ -11,6 +11,12 @@
 #define SHARING_RESERVE_PART 4u /* this part of a longer time is left, because a late request costs the budget a miss */
 #define SHARING_GAIN (SHARING_ONE / 50) /* more than one GPU by which sharing must pay */
 
+void sharing_forget(struct sharing *sharing)
+{
+        sharing->n = 0;
+        sharing->ls = sharing->be = sharing->deviation = 0;
+}
+
 void sharing_begin(struct sharing *sharing, uint64_t be_ns)
 {
         sharing->begin_ns = be_ns;

@@ -25,6 +25,9 @@ struct sharing {
         uint64_t begin_ns;          /* work of BE at the begin of the running request, ns */
 };
 
+/* Discards the measurement, because another BE session runs now. */
+void sharing_forget(struct sharing *sharing);
+
 /* A request begins; be_ns: work that BE has completed so far, ns of its time alone. */
 void sharing_begin(struct sharing *sharing, uint64_t be_ns);
 

@@ -5,12 +5,13 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "policies/detshare/budget.h"
+#include "policies/detshare/explain.h"
 #include "policies/detshare/mean.h"
+#include "policies/detshare/state.h"
 
-#define US 1000ull
-#define MS 1000000ull
 #define TURN (40 * US) /* time that the client needs between two requests of its queue, ns */
 
 /* A client with random arrivals that answers one request after the other, as a policy sees it. */
@@ -168,6 +169,19 @@ Test(policy_budget, an_objective_out_of_reach_holds_nobody)
                 n += budget_is_spent(&budget);
         }
         cr_assert(n >= 4 && n <= 20000 / BUDGET_RETRY * BUDGET_JUDGED, "%u", n);
+}
+
+/* While its objective is out of reach, a session is treated as one without, and `explain` says what that means. */
+Test(policy_budget, explain_leaves_out_an_objective_out_of_reach)
+{
+        static struct detshare state = {.ls = {{.id = 1, .seen = 1, .length_ns = MS, .slo_ns = 2 * MS}}};
+        char text[256];
+
+        detshare_explain(&state, 1, text, sizeof(text));
+        cr_assert(strstr(text, "side by side"), "%s", text);
+        state.ls[0].budget.retry = 1;
+        detshare_explain(&state, 1, text, sizeof(text));
+        cr_assert(strstr(text, "costs a request"), "%s", text);
 }
 
 /* An objective may come while a request runs: that request does not count. */

@@ -5,6 +5,8 @@
  *
  * The scripted GPU has 66 TPCs of two SMs. An LS kernel takes 1.5 times as long beside BE, which no price predicts.
  */
+#include <string.h>
+
 #include "tests/unit/policy_harness.h"
 
 #define SMS 132
@@ -138,4 +140,36 @@ Test(policy_detshare_objective, sharing_that_does_not_pay_is_left, .timeout = 60
         with = outcome_of(5000 * US, 2500);
         cr_assert_geq(with.done * 100, without.done * 110, "%llu instead of %llu", (unsigned long long)with.done,
                 (unsigned long long)without.done);
+}
+
+static const char *explained(void)
+{
+        static char text[256];
+
+        ds_sched_session_explain(service->session, text, sizeof(text));
+        return text;
+}
+
+/* A job that does not pay says nothing about the next job. */
+Test(policy_detshare_objective, another_job_is_measured_anew, .timeout = 60)
+{
+        struct ph_client *ls, *be;
+
+        ls_permille = be_permille = 2500;
+        PH_KERNELS_ARE(&touchy, &shorts);
+        ph_open(SMS / 2, "detshare", "explore_permille=0", NULL);
+        ls = ph_ls(5 * MS);
+        service = ls;
+        ls->synchronises = 1;
+        ls->gap_us = 55;
+        job = be = ph_be();
+        ph_know(&shorts, 0);
+        ph_loop(be, &shorts, 4);
+        ph_every(ls, &touchy, KERNELS, 2500 * US, 1100);
+        ph_run_for(2500 * MS);
+        cr_assert(strstr(explained(), "held: side by side"), "%s", explained());
+        ph_loop(ph_be(), &shorts, 4);
+        ph_run_for(5 * MS);
+        cr_assert(strstr(explained(), "learns"), "%s", explained());
+        ph_close();
 }

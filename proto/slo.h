@@ -49,6 +49,12 @@ static inline int ds_slo_is_stated(const struct ds_slo *slo)
         return 0;
 }
 
+/* Whether one of the objectives is a latency; a factor of an unknown latency is not one yet. */
+static inline int ds_slo_has_latency(const struct ds_slo *slo)
+{
+        return slo->ns[DS_SLO_LATENCY] || slo->ns[DS_SLO_TTFT] || slo->ns[DS_SLO_TPOT];
+}
+
 /* Whether the session tells prefill from decode steps by an objective for either. */
 static inline int ds_slo_has_steps(const struct ds_slo *slo)
 {

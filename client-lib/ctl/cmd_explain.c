@@ -275,8 +275,7 @@ static void say_objectives(const struct dsc_activity *now, FILE *file)
                 return;
         for (int kind = 0; kind < _DS_SLO_KINDS; kind++)
                 say_objective(now, (enum ds_slo_kind)kind, words);
-        fflush(words);
-        if (size && now->recent_requests)
+        if (ds_slo_has_latency(&now->slo) && now->recent_requests)
                 fprintf(words, "%.1f %% of the %" PRIu64 " recent requests met it. ",
                         100.0 * (double)now->recent_met / (double)now->recent_requests, now->recent_requests);
         if (now->alone_missed_permille)

@@ -135,14 +135,9 @@ static void head(const struct top *top, struct ctl_text *text)
         ctl_wrap(text->file, line, 0, 0, ctl_width());
 }
 
-static int has_objective(const struct dsc_activity *now)
-{
-        return now->slo.ns[DS_SLO_LATENCY] || now->slo.ns[DS_SLO_TTFT] || now->slo.ns[DS_SLO_TPOT];
-}
-
 static void slo_cell(const struct dsc_activity *now, char cell[static 32])
 {
-        if (!has_objective(now) || !now->recent_requests)
+        if (!ds_slo_has_latency(&now->slo) || !now->recent_requests)
                 snprintf(cell, 32, "-");
         else
                 snprintf(cell, 32, "%.1f %%", 100.0 * (double)now->recent_met / (double)now->recent_requests);
@@ -151,7 +146,7 @@ static void slo_cell(const struct dsc_activity *now, char cell[static 32])
 /* Returns green if every recent request met the objective, red if more than one in a hundred missed it. */
 static enum ctl_colour slo_colour(const struct dsc_activity *now)
 {
-        if (!has_objective(now) || !now->recent_requests)
+        if (!ds_slo_has_latency(&now->slo) || !now->recent_requests)
                 return CTL_PLAIN;
         if (now->recent_met == now->recent_requests)
                 return CTL_GOOD;

@@ -48,8 +48,9 @@ const char ds_replay_usage[] =
         "  --help, --version\n"
         "\n"
         "WORKLOAD is a built-in one, a profile, or a table (.csv); A+B is one after the other. ARRIVALS is\n"
-        "poisson:RATE, uniform:RATE, closed, or a file (DISB, Apollo, Azure LLM, seconds). KEY is name, slo (a time),\n"
-        "id (task of a DISB file), speed (of a trace), queue (operations), sm_percent.\n";
+        "poisson:RATE, uniform:RATE, closed, or a file (DISB, Apollo, Azure LLM, seconds). KEY is name, slo (a time,\n"
+        "or a factor such as 1.5x), stated (1: the session states arrivals), id (task of a DISB file), speed (of a\n"
+        "trace), queue (operations), sm_percent.\n";
 
 static int usage(char *message, size_t message_size, const char *fmt, ...) ds_printf(3, 4);
 static int usage(char *message, size_t message_size, const char *fmt, ...)

@@ -248,7 +248,8 @@ void ds_objective_begin(ds_sched_session *session, uint64_t now_ns)
                 return;
         o->beside_ns = 0;
         o->accompanied = sched->n_class_in_flight[DETSHARE_CLASS_LS] > session->n_in_flight;
-        o->stated_ns = session->arrival_ns != o->seen_ns && session->arrival_ns <= now_ns ? session->arrival_ns : 0;
+        /* a client that states an arrival and launches at once may be ahead of the worker's last look at the clock */
+        o->stated_ns = session->arrival_ns != o->seen_ns ? DS_MIN(session->arrival_ns, now_ns) : 0;
         o->seen_ns = session->arrival_ns;
         o->from_ns = o->stated_ns ? o->stated_ns : now_ns;
         if (kind_of(session) == DS_SLO_TPOT && o->last_end_ns &&

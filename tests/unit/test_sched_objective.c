@@ -219,6 +219,13 @@ Test(sched_objective, an_objective_counts_from_the_stated_arrival)
         ph_run_for(100 * US);
         view = &ph.sched->snapshot.session_views[client->session->view];
         cr_assert(!view->counted && view->slo_ns == 5 * MS);
+        /* a request that arrives now may state a time after the worker's last look at the clock */
+        ph_run_for(10 * MS);
+        ds_sched_session_arrival(client->session, ph_now() + US, ph_now());
+        ph_request(client, &small, 20);
+        ph_run_for(100 * US);
+        view = &ph.sched->snapshot.session_views[client->session->view];
+        cr_assert(view->counted && view->slo_ns == 5 * MS);
         ph_close();
 }
 

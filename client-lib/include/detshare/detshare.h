@@ -123,8 +123,9 @@ const char *detshare_version(void);
  */
 int detshare_set_class(enum detshare_client_class class_);
 /*
- * Sets the latency objective of a request, ns; 0 removes it. A request is a period of work from idle to idle. A session
- * that has removed all objectives has those of the daemon's configuration, if there are any.
+ * Sets the latency objective of a request, ns, in place of the present one; 0 removes it. A request is a period of work
+ * from idle to idle. A session that has removed all objectives has those of the daemon's configuration, if there are
+ * any.
  */
 int detshare_set_slo_ns(uint64_t slo_ns);
 /*
@@ -136,8 +137,9 @@ int detshare_set_slo_ns(uint64_t slo_ns);
 int detshare_set_objective(enum detshare_objective objective, uint64_t ns, uint32_t permille);
 /*
  * States that the request whose work is submitted next arrived at this time of the device's clock (detshare_now()), ns.
- * Its latency then counts from the arrival, so its wait inside of the program counts too. Costs no request to the
- * daemon. Before the session's first work it has no effect. DETSHARE_E_INVALID: DETSHARE_TRANSPORT is rpc.
+ * Its latency then counts from the arrival, so its wait inside of the program counts too. A time in the
+ * future counts as now. Costs no request to the daemon. Before the session's first work it has no effect.
+ * DETSHARE_E_INVALID: DETSHARE_TRANSPORT is rpc.
  */
 int detshare_arrival(uint64_t ns);
 /* Sets the name that detsharectl shows, at most 63 bytes. DETSHARE_E_INVALID: longer. */

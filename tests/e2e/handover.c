@@ -144,6 +144,11 @@ static struct child spawn(const struct kind *kind)
                 setenv("DETSHARE_NAME", kind->name, 1);
                 setenv("DETSHARE_MEM_LIMIT", kind->memory, 1);
                 setenv("DETSHARE_SLO_MS", kind->slo, 1);
+                setenv("DETSHARE_SLO", "1.5x", 1);
+                setenv("DETSHARE_TTFT", "2x", 1);
+                setenv("DETSHARE_TTFT_MS", "200", 1);
+                setenv("DETSHARE_TPOT", "1.2x", 1);
+                setenv("DETSHARE_TPOT_MS", "30", 1);
                 setenv("DETSHARE_GPU_REQUEST", "0.125", 1);
                 setenv("DETSHARE_GPU_LIMIT", "0.75", 1);
                 close(a[1]);
@@ -456,8 +461,13 @@ static void same_list(const struct dsc_client *a, size_t n_a, const char *when)
         size_t n_b = list(&b);
 
         h_check(n_a == n_b, "%s: %zu sessions, and %zu before", when, n_b, n_a);
-        if (n_a)
+        if (n_a) {
                 h_check(a[0].gpu_request == 125 && a[0].gpu_limit == 750, "the requested shares are granted");
+                h_check(a[0].slo.permille[DS_SLO_LATENCY] == 1500 && a[0].slo.permille[DS_SLO_TTFT] == 2000 &&
+                                a[0].slo.permille[DS_SLO_TPOT] == 1200 && a[0].slo.ns[DS_SLO_TTFT] == 200000000 &&
+                                a[0].slo.ns[DS_SLO_TPOT] == 30000000,
+                        "the sessions have the objectives that they stated");
+        }
         for (size_t i = 0; i < n_a && i < n_b; i++)
                 h_check(a[i].session == b[i].session && a[i].pid == b[i].pid && a[i].uid == b[i].uid &&
                                 a[i].is_ls == b[i].is_ls && !memcmp(&a[i].slo, &b[i].slo, sizeof(a[i].slo)) &&

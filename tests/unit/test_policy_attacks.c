@@ -179,3 +179,63 @@ Test(policy_attacks, many_streams_do_not_fill_the_device)
         cr_expect_eq(ph_in_flight(ls), 1);
         ph_close();
 }
+
+static uint64_t any_of(const uint64_t *values, uint32_t n)
+{
+        static uint32_t seed = 1;
+
+        seed = seed * 1664525u + 1013904223u;
+        return values[(seed >> 16) % n];
+}
+
+/* Changes class and objectives, states when a request arrived, and submits one kernel. */
+static void lie(struct ph_client *liar)
+{
+        static const uint64_t times[] = {0, 1, MS, 1ull << 62, 1ull << 63, UINT64_MAX - 1000, UINT64_MAX};
+        static const uint64_t factors[] = {0, DS_SLO_FACTOR_MIN, DS_SLO_FACTOR_MAX};
+        const uint64_t arrivals[] = {0, 1, ph_now() / 2, ph_now(), ph_now() + 1000 * MS, UINT64_MAX};
+        struct ds_slo slo = {0};
+
+        for (int kind = 0; kind < _DS_SLO_KINDS; kind++) {
+                slo.ns[kind] = any_of(times, DS_ARRAY_SIZE(times));
+                slo.permille[kind] = (uint32_t)any_of(factors, DS_ARRAY_SIZE(factors));
+        }
+        if (any_of(times, DS_ARRAY_SIZE(times)) < MS)
+                ds_sched_session_set(liar->session,
+                        any_of(times, DS_ARRAY_SIZE(times)) ? DETSHARE_CLASS_LS : DETSHARE_CLASS_BE, &slo, 100,
+                        ph_now());
+        ds_sched_session_arrival(liar->session, any_of(arrivals, DS_ARRAY_SIZE(arrivals)), ph_now());
+        ph_submit(liar, 0, &small, 0);
+}
+
+/* A client states any objectives and arrivals, changes them and its class all the time, and does not always wait for its
+ * work: others lose no more than the time of its kernels. */
+Test(policy_attacks, any_objectives_and_arrivals_harm_nobody, .timeout = 60)
+{
+        static const char *const judges[] = {"fifo", "edf", "tpot-first", "detshare"};
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(judges); i++) {
+                struct ph_client *liar, *ls, *be;
+
+                attack_open(judges[i]);
+                liar = ph_ls(0);
+                ls = ph_ls(2 * MS);
+                ls->synchronises = 1;
+                be = ph_be();
+                ph_loop(be, &brief, 2);
+                ph_every(ls, &small, 10, 4 * MS, 1000);
+                for (uint32_t k = 0; k < 4000; k++) {
+                        lie(liar);
+                        ph_run_for(k % 4 ? 30 * US : 3900 * US);
+                        if (k % 3 == 0)
+                                ds_sched_session_synchronised(liar->session, ph_now());
+                }
+                cr_expect_eq(ph_stats().fallbacks, 0, "%s was replaced", judges[i]);
+                cr_expect_gt(ph_launches(be, 0, ph_now()), 10000, "%s: %u", judges[i], ph_launches(be, 0, ph_now()));
+                cr_expect_lt(
+                        ph_latency(ls, 990), MS, "%s: %llu", judges[i], (unsigned long long)ph_latency(ls, 990));
+                ph_loop(be, NULL, 0);
+                ph_run_for(1000 * MS);
+                ph_close();
+        }
+}

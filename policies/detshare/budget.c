@@ -11,7 +11,7 @@ static uint64_t budget_may(uint64_t slo_ns)
 
 int budget_is_spent(const struct budget *budget)
 {
-        return budget->debt > (budget->exact ? BUDGET_SPENT_EXACT : BUDGET_SPENT) && !budget->retry;
+        return budget->debt > BUDGET_SPENT && !budget->retry;
 }
 
 /* Decides whether the objective is in reach, from a request that costs the budget `cost`. may: misses that the
@@ -50,7 +50,7 @@ static void budget_count(struct budget *budget, uint64_t ns, uint64_t slo_ns, ui
 {
         const int32_t may = (int32_t)(1000 - attain_permille);
         const int32_t cost = attain_permille ? budget_cost(budget, ns, budget_may(slo_ns)) : 0;
-        const int32_t missed = attain_permille ? budget_cost(budget, ns, slo_ns) : 0;
+        const int32_t missed = attain_permille && ns > slo_ns ? BUDGET_MISS : 0;
         const int32_t left = budget->left + may * BUDGET_SHARE - cost;
         const int32_t debt = budget->debt + missed - may * (BUDGET_MISS / 1000);
 

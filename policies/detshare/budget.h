@@ -9,7 +9,8 @@
  * without an objective. So misses in the past decide about BE, whatever their cause. This budget has reserves: it counts
  * requests that come close to the objective.
  *
- * If more requests than may have missed the objective itself by BUDGET_SPENT, BE has less than without an objective.
+ * If more requests than may were surely longer than the objective, by BUDGET_SPENT, BE has less than without an objective.
+ * Estimates do not count here, because arrivals in bursts would cost BE its share although the requests are in time.
  *
  * An objective that the session misses even so is out of reach. Then the session is treated as one without an objective
  * for BUDGET_RETRY requests, so that BE does not wait for nothing.
@@ -25,10 +26,9 @@
 #define BUDGET_SHARE 3   /* share of a request per permille that may miss: 4 without a reserve for wrong estimates */
 #define BUDGET_MOST 8000 /* largest budget: two misses */
 #define BUDGET_RICH 4000 /* budget from which BE may also run beside requests that have waited: one miss */
-#define BUDGET_LEAST (-48000)   /* smallest budget: older misses do not count any more */
-#define BUDGET_SPENT 24000      /* debt from which on BE must not delay requests: six misses, a burst by chance */
-#define BUDGET_SPENT_EXACT 4000 /* the same where the waits in the client are known: one miss */
-#define BUDGET_DEBT_MOST 48000  /* largest debt */
+#define BUDGET_LEAST (-48000)  /* smallest budget: older misses do not count any more */
+#define BUDGET_SPENT 4000      /* debt from which on BE must not delay requests: one miss */
+#define BUDGET_DEBT_MOST 48000 /* largest debt */
 /* An objective is out of reach if, of up to BUDGET_JUDGED requests that BE did not delay, more than BUDGET_LOST times as
  * many missed it as may of BUDGET_JUDGED. */
 #define BUDGET_JUDGED 128
@@ -49,11 +49,10 @@ struct budget {
         uint64_t mean_ns, deviation_ns; /* length of requests beside which the objective allowed no BE, ns */
         uint32_t samples;               /* such requests that count, up to BUDGET_SAMPLES */
         int32_t left;                   /* in units of which a miss costs BUDGET_MISS */
-        uint32_t exact;                 /* 1: the waits of requests in their client are known; the caller sets it */
-        int32_t debt;   /* cost of misses of the objective itself, without a reserve, above what may be */
-        int32_t judged; /* requests since BE last delayed any, up to BUDGET_JUDGED */
-        int32_t lost;   /* cost of their misses */
-        uint32_t retry; /* requests until the objective is tried again; 0: it is in reach */
+        int32_t debt;                   /* cost of requests longer than the objective, above what may be */
+        int32_t judged;                 /* requests since BE last delayed any, up to BUDGET_JUDGED */
+        int32_t lost;                   /* cost of their misses */
+        uint32_t retry;                 /* requests until the objective is tried again; 0: it is in reach */
 };
 
 /* The present request has ended; it took ns. bought: 1: BE ran beside it because the budget allowed that, or as a

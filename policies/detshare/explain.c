@@ -24,7 +24,7 @@ static void explain_objective(const struct ls *ls, char *text, uint32_t size)
         else if (!sharing_pays(sharing))
                 snprintf(text, size,
                         "held: side by side requests run at %.2f of their speed alone and best effort at %.2f, "
-                        "together no more than one after the other",
+                        "which gains best effort less than the longer requests cost it",
                         speed(sharing->ls), speed(sharing->be));
         else
                 snprintf(text, size,

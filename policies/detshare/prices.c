@@ -4,6 +4,7 @@
 #include "policies/detshare/mean.h"
 #include "policies/detshare/requests.h"
 
+#define MEET_IN_TIME 500u /* the parameter meet_permille for sessions whose requests meet an objective with much room */
 #define SHORT_NS (5 * US) /* blocks that last at most this long count as ended at once: as long as a launch takes, ns */
 
 uint64_t be_rest(const struct detshare *d, const struct detshare_op_view *op)
@@ -54,6 +55,16 @@ uint32_t be_blocks(const struct detshare *d, const struct detshare_op_view *op, 
         return best == BLOCKS_MAX ? 0 : d->bounds[best].blocks[op->bound];
 }
 
+/* Share of the session's pauses that may end during a BE kernel, permille. */
+static uint32_t be_may_meet(const struct detshare *d, const struct ls *ls)
+{
+        if (ls_is_spent(ls))
+                return 1000 - number(d, P_ATTAIN);
+        if (ls->slo_ns > 2 * ls->length_ns && !ls->budget.debt)
+                return (uint32_t)max_u64(MEET_IN_TIME, number(d, P_MEET));
+        return number(d, P_MEET);
+}
+
 int be_meets(struct detshare *d, uint64_t ns)
 {
         int meets = 0;
@@ -61,7 +72,7 @@ int be_meets(struct detshare *d, uint64_t ns)
         for (uint32_t i = 0; i < LS_MAX; i++) {
                 const struct ls *ls = &d->ls[i];
                 const uint64_t since = d->now_ns - ls->empty_ns;
-                const uint32_t may = ls_is_spent(ls) ? 1000 - number(d, P_ATTAIN) : number(d, P_MEET);
+                const uint32_t may = be_may_meet(d, ls);
 
                 if (!ls->seen || ls->open || !ls_is_expected(d, ls) || (ls_bears(d, ls) && !ls_is_spent(ls)) ||
                         gaps_over_permille(&ls->between, since, ns) <= may)

@@ -168,7 +168,9 @@ static void ls_learn_sharing(const struct detshare *d, struct ls *ls, uint64_t l
 {
         const int left = ls->free_ns && ls->free_ns != CAME_BACK;
 
-        if (ls->bought && ls->budget.samples && ls->beside)
+        if (!ls->bought)
+                sharing_learn_without(&ls->sharing, d->be_work_ns);
+        else if (ls->budget.samples && ls->beside)
                 sharing_learn(&ls->sharing, length, ls->cut_ns ? ls->cut_ns - ls->begin_ns : length,
                         left ? ls->free_ns - ls->begin_ns : length, ls->budget.mean_ns,
                         left ? ls->free_work_ns : d->be_work_ns);
@@ -238,7 +240,6 @@ static void ls_open(struct detshare *d, struct ls *ls, uint64_t gap_ns)
                 learn_slowly(&ls->mean_idle_ns, max_u64(gap_ns, 1));
                 gaps_learn(&ls->between, gap_ns);
         }
-        ls->budget.exact = ls->counted;
         if (ls->slo_ns && ls->counted)
                 waits_none(&ls->budget.waits, ls->slo_ns);
         else if (ls->slo_ns)

@@ -9,7 +9,7 @@
 #define SHARING_DEVIATIONS 2u                /* mean deviations by which a request may be slower than the mean */
 #define SHARING_MOST (SHARING_ONE / 16 * 15) /* highest speed of a request that is relied on */
 #define SHARING_RESERVE_PART 4u /* this part of a longer time is left, because a late request costs the budget a miss */
-#define SHARING_GAIN (SHARING_ONE / 50) /* more than one GPU by which sharing must pay */
+#define SHARING_GAIN_PART 50u   /* the gain per request must be more than this part of its length */
 
 void sharing_forget(struct sharing *sharing)
 {
@@ -34,10 +34,19 @@ void sharing_learn(struct sharing *sharing, uint64_t length_ns, uint64_t may_ns,
         ls = achieved * SHARING_ONE / may_ns;
         be = min_u64((be_ns - sharing->begin_ns) * SHARING_ONE / beside_ns, 2 * SHARING_ONE);
         sharing->n += sharing->n < SHARING_SAMPLES;
+        sharing->alone_ns = alone_ns;
+        learn_part(&sharing->with_ns, be_ns - sharing->begin_ns, sharing->n);
+        learn_part(&sharing->longer_ns, length_ns - min_u64(alone_ns, length_ns), sharing->n);
         learn_part(&sharing->ls, ls, sharing->n);
         learn_part(&sharing->be, be, sharing->n);
         if (sharing->n > 1)
                 learn_part(&sharing->deviation, difference_u64(ls, mean), sharing->n - 1);
+}
+
+void sharing_learn_without(struct sharing *sharing, uint64_t be_ns)
+{
+        sharing->without_n += sharing->without_n < SHARING_SAMPLES;
+        learn_part(&sharing->without_ns, be_ns - sharing->begin_ns, sharing->without_n);
 }
 
 int sharing_is_known(const struct sharing *sharing)
@@ -47,7 +56,9 @@ int sharing_is_known(const struct sharing *sharing)
 
 int sharing_pays(const struct sharing *sharing)
 {
-        return !sharing_is_known(sharing) || sharing->ls + sharing->be >= SHARING_ONE + SHARING_GAIN;
+        const uint64_t without_ns = sharing->without_ns + sharing->alone_ns / SHARING_GAIN_PART;
+
+        return !sharing_is_known(sharing) || sharing->with_ns >= sharing->longer_ns + without_ns;
 }
 
 uint64_t sharing_time(const struct sharing *sharing, uint64_t slack_ns)

@@ -7,9 +7,10 @@
  * BE counts as passed at full speed, so the rest of its usual length is what it achieved before. BE's part is the time
  * that its completed kernels take alone.
  *
- * Two decisions follow. If both parts together are less than one GPU, BE achieves more between requests than beside
- * them, because requests that take longer leave shorter pauses; then the objective buys nothing. If they are more, BE may
- * stay beside a request for longer than the time that the objective leaves: the request progresses meanwhile.
+ * Two decisions follow. Requests that take longer leave shorter pauses to BE. If BE does not achieve more beside a request
+ * than it loses by that, compared with what it achieves beside a request without an objective, the objective buys
+ * nothing. If it does, BE may stay beside a request for longer than the time that the objective leaves: the request
+ * progresses meanwhile.
  *
  * Requests of very different lengths have a large deviation, which leaves BE only the time that the objective leaves.
  */
@@ -22,6 +23,10 @@
 struct sharing {
         uint32_t n;                 /* measured requests, up to SHARING_SAMPLES */
         uint64_t ls, deviation, be; /* speed of requests, its mean deviation, and speed of BE, of SHARING_ONE */
+        /* means per request: work of BE with and without the time that the objective allows, and by how much the request
+         * takes longer with it; and its usual length, ns */
+        uint64_t with_ns, without_ns, longer_ns, alone_ns;
+        uint32_t without_n, unused; /* samples of without_ns, up to SHARING_SAMPLES; always zero */
         uint64_t begin_ns;          /* work of BE at the begin of the running request, ns */
 };
 
@@ -39,10 +44,14 @@ void sharing_begin(struct sharing *sharing, uint64_t be_ns);
 void sharing_learn(struct sharing *sharing, uint64_t length_ns, uint64_t may_ns, uint64_t beside_ns, uint64_t alone_ns,
         uint64_t be_ns);
 
+/* A request has ended that had no more BE beside it than without an objective. be_ns: work that BE has completed. */
+void sharing_learn_without(struct sharing *sharing, uint64_t be_ns);
+
 /* Whether enough requests are measured. */
 int sharing_is_known(const struct sharing *sharing);
 
-/* Whether requests and BE side by side achieve more than one after the other, or it is not known yet. */
+/* Whether BE achieves more by the time that the objective allows than it loses because requests take longer, or it is not
+ * known yet. */
 int sharing_pays(const struct sharing *sharing);
 
 /* Time for which BE may be beside a request that may take slack_ns longer than alone, ns. */

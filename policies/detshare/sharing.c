@@ -13,7 +13,7 @@
 
 void sharing_forget(struct sharing *sharing)
 {
-        sharing->n = 0;
+        sharing->n = sharing->without_n = 0;
         sharing->ls = sharing->be = sharing->deviation = 0;
 }
 

@@ -167,10 +167,15 @@ static int parse_objective(struct reading *r, const char *key, const char *value
         uint64_t ns = 0;
         uint32_t permille = 0;
 
+        if (!strcmp(value, "none")) {
+                *ret = 0;
+                return 0;
+        }
         if (ds_slo_parse(value, &ns, &permille) || ns >= DS_RULE_FACTOR)
                 return fail(r,
-                        "%s: '%s' is neither a latency, for example 5ms, nor a factor from 1x to 100x, for example "
-                        "1.5x",
+                        "%s: '%s' is not an objective: a latency such as 5ms, a factor from 1x to 100x such as 1.5x, "
+                        "or "
+                        "none",
                         key, value);
         *ret = permille ? DS_RULE_FACTOR | permille : ns;
         return 0;

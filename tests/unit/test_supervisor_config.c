@@ -255,7 +255,7 @@ Test(config, rules_and_parameters)
                 "[user root]\nclasses = ls, be\nsm_percent=30\nmemory=5\npinned=none\nsessions=2\n"
                 "connections=3\ncalls_per_second=4\ncalls_burst=6\ngpu_request_percent=2\ngpu_limit_percent=60\n"
                 "slo=1.5x\nttft=200ms\ntpot=2.5ms\n"
-                "[group 1234]\nclasses=\n"
+                "[group 1234]\nclasses=\nslo=none\n"
                 "[policy multistream]\ndepth=4\nwindow=7\n[policy static]\ndepth=9\n";
         const struct ds_config_param *params[DS_CONFIG_PARAMS_MAX];
         const struct ds_rule *rule;
@@ -286,11 +286,12 @@ Test(config, rules_and_parameters)
         cr_assert_eq(rule->value[DS_RULE_CALLS], 4);
         cr_assert_eq(rule->value[DS_RULE_BURST], 6);
         rule = rule_of(&config, DS_FROM_GROUP, 1234);
-        cr_assert_eq(rule->given, 1u << DS_RULE_CLASSES);
+        cr_assert_eq(rule->given, 1u << DS_RULE_CLASSES | 1u << DS_RULE_SLO);
+        cr_assert_eq(rule->value[DS_RULE_SLO], 0);
         cr_assert_eq(rule->value[DS_RULE_CLASSES], 0);
         cr_assert_eq(ds_config_params(&config, "multistream", params), 2);
         cr_assert_str_eq(params[1]->text, "window=7");
-        cr_assert_str_eq(params[1]->where, "test.conf:27");
+        cr_assert_str_eq(params[1]->where, "test.conf:28");
         cr_assert_eq(ds_config_params(&config, "static", params), 1);
         cr_assert_eq(ds_config_params(&config, "fifo", params), 0);
         ds_config_deinit(&config);
@@ -314,12 +315,12 @@ Test(config, errors_of_rules_and_parameters)
                 "calls_burst");
         refuses("[user 5]\nsessions=0\n",
                 "test.conf:2: [user 5] sessions: '0' is not a number from 1 to 4294967295 or 'none'");
-        refuses("[user 5]\nslo=fast\n", "test.conf:2: [user 5] slo: 'fast' is neither a latency, for example 5ms, nor "
-                                        "a factor from 1x to 100x, "
-                                        "for example 1.5x");
-        refuses("[limits]\ntpot=0.5x\n", "test.conf:2: [limits] tpot: '0.5x' is neither a latency, for example 5ms, "
-                                         "nor a factor from 1x to 100x, "
-                                         "for example 1.5x");
+        refuses("[user 5]\nslo=fast\n", "test.conf:2: [user 5] slo: 'fast' is not an objective: a latency such as 5ms, "
+                                        "a factor from 1x to 100x "
+                                        "such as 1.5x, or none");
+        refuses("[limits]\ntpot=0.5x\n",
+                "test.conf:2: [limits] tpot: '0.5x' is not an objective: a latency such as 5ms, a factor from 1x to "
+                "100x such as 1.5x, or none");
         refuses("[user 5]\ngpu_limit_percent=101\n",
                 "test.conf:2: [user 5] gpu_limit_percent: '101' is not a number from 1 to 100");
         refuses("[user 5]\nsm_percent=101\n", "test.conf:2: [user 5] sm_percent: '101' is not a number from 1 to 100");

@@ -596,7 +596,8 @@ static void session_result(struct session *session)
         ds_sched_session_stats(session->sched, &stats);
         result->device_ns = stats.device_ns;
         result->steps = (double)result->kernels / (double)whole;
-        qsort(session->latencies, session->n_latencies, sizeof(session->latencies[0]), by_value);
+        if (session->n_latencies)
+                qsort(session->latencies, session->n_latencies, sizeof(session->latencies[0]), by_value);
         result->p50_ns = percentile(session, 50);
         result->p99_ns = percentile(session, 99);
         result->max_ns = percentile(session, 100);

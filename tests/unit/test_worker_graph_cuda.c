@@ -142,6 +142,7 @@ Test(worker_graph_whole, turns, .timeout = 60)
         uint64_t graph, other;
         int n = 0;
 
+        t->worker->piece_ns = 1; /* too short for pieces, whose instances would be a reason */
         steps(&be, 30);
         cr_assert_eq(create(t, &be, &graph), 0);
         run(t, &be, graph, 3);

@@ -131,6 +131,16 @@ static int n_stirred(struct wt *t)
         return n;
 }
 
+/* Waits until the worker has requested a settle for all reasons so far, and takes the requests. */
+static void take_stirred(struct wt *t)
+{
+        uint32_t divided;
+
+        while (n_stirred(t) ||
+                t->worker->stirs.told != t->worker->ops->stirs(t->worker->device, &divided) + t->worker->stirs.n_slow)
+                ;
+}
+
 /*
  * The worker requests a settle for LS sessions only, once they are idle, also for events before they connected. Work on
  * all SMs and removed graphs are no reason, however many stops they need.
@@ -153,14 +163,14 @@ Test(worker_graph_whole, turns, .timeout = 60)
         for (int i = 0; !n && i < 100; i++)
                 n = n_stirred(t);
         cr_assert_gt(n, 0, "code and memory");
-        while (n_stirred(t))
-                ;
+        take_stirred(t);
         run(t, &be, graph, 3);
         cr_assert_eq(n_stirred(t), 0, "what runs");
         steps(&be, 10);
         cr_assert_eq(create(t, &be, &other), 0);
         run(t, &be, other, 1);
         cr_assert_leq(n_stirred(t), 2, "few for what comes together");
+        take_stirred(t);
         cr_assert_eq(destroy(t, &be, graph), 0);
         cr_assert_eq(destroy(t, &be, other), 0);
         while (t->worker->ops->put_off(t->worker->device))

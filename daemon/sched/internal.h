@@ -77,3 +77,11 @@ static inline uint64_t ds_sched_now(ds_sched *sched, uint64_t now_ns)
                 sched->now_ns = now_ns;
         return sched->now_ns;
 }
+
+/* Counts `change` more operations of the class on the device. */
+static inline void ds_sched_class_in_flight(ds_sched *sched, enum detshare_class class_, int32_t change)
+{
+        sched->n_class_in_flight[class_] += (uint32_t)change;
+        if (class_ == DETSHARE_CLASS_BE)
+                ds_presence_change(&sched->be_presence, sched->now_ns, change);
+}

@@ -233,9 +233,7 @@ static void launch_count(ds_coroutine *coroutine, struct ds_slot *slot)
 
         coroutine->n_in_flight++;
         coroutine->session->n_in_flight++;
-        sched->n_class_in_flight[coroutine->session->config.class_]++;
-        if (coroutine->session->config.class_ == DETSHARE_CLASS_BE)
-                ds_presence_change(&sched->be_presence, sched->now_ns, 1);
+        ds_sched_class_in_flight(sched, coroutine->session->config.class_, 1);
         sched->n_in_flight++;
         coroutine->in_flight_sms += slot->view.sms_needed;
         coroutine->in_flight_expected_ns += slot->view.expected_ns;
@@ -257,9 +255,7 @@ static void complete_count(ds_coroutine *coroutine, struct ds_slot *slot)
         ds_let_go_no_more(coroutine, slot);
         coroutine->n_in_flight--;
         coroutine->session->n_in_flight--;
-        sched->n_class_in_flight[coroutine->session->config.class_]--;
-        if (coroutine->session->config.class_ == DETSHARE_CLASS_BE)
-                ds_presence_change(&sched->be_presence, sched->now_ns, -1);
+        ds_sched_class_in_flight(sched, coroutine->session->config.class_, -1);
         sched->n_in_flight--;
         coroutine->in_flight_sms -= slot->view.sms_needed;
         coroutine->in_flight_expected_ns -= slot->view.expected_ns;

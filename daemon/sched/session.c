@@ -150,16 +150,12 @@ static void session_move_class(ds_sched_session *session, enum detshare_class cl
         ds_sched *sched = session->sched;
 
         sched->n_class_ops[session->config.class_] -= session->n_ops;
-        sched->n_class_in_flight[session->config.class_] -= session->n_in_flight;
-        if (session->config.class_ == DETSHARE_CLASS_BE)
-                ds_presence_change(&sched->be_presence, sched->now_ns, -(int32_t)session->n_in_flight);
+        ds_sched_class_in_flight(sched, session->config.class_, -(int32_t)session->n_in_flight);
         sched->n_class_sessions[session->config.class_]--;
         session->config.class_ = class_;
         sched->n_class_sessions[class_]++;
         sched->n_class_ops[class_] += session->n_ops;
-        sched->n_class_in_flight[class_] += session->n_in_flight;
-        if (class_ == DETSHARE_CLASS_BE)
-                ds_presence_change(&sched->be_presence, sched->now_ns, (int32_t)session->n_in_flight);
+        ds_sched_class_in_flight(sched, class_, (int32_t)session->n_in_flight);
         ds_graph_class_changed(sched);
 }
 

@@ -62,12 +62,8 @@ static void budget_count(struct budget *budget, uint64_t ns, uint64_t slo_ns, ui
 /* Learns the length of a request that had no more BE beside it than without an objective. */
 static void budget_learn(struct budget *budget, uint64_t ns)
 {
-        const uint64_t mean = budget->mean_ns;
-
         budget->samples += budget->samples < BUDGET_SAMPLES;
-        learn_part(&budget->mean_ns, ns, budget->samples);
-        if (budget->samples > 1)
-                learn_part(&budget->deviation_ns, difference_u64(ns, mean), budget->samples - 1);
+        learn_deviation(&budget->mean_ns, &budget->deviation_ns, ns, budget->samples);
 }
 
 void budget_end(struct budget *budget, uint64_t ns, int bought, uint64_t slo_ns, uint32_t attain_permille)

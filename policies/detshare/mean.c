@@ -6,6 +6,15 @@ void learn_part(uint64_t *mean, uint64_t seen, uint32_t n)
         *mean = seen > *mean ? *mean + (seen - *mean) / n : *mean - (*mean - seen) / n;
 }
 
+void learn_deviation(uint64_t *mean, uint64_t *deviation, uint64_t seen, uint32_t n)
+{
+        const uint64_t before = *mean;
+
+        learn_part(mean, seen, n);
+        if (n > 1)
+                learn_part(deviation, difference_u64(seen, before), n - 1);
+}
+
 void learn_low(uint64_t *value, uint64_t seen)
 {
         if (!*value)

@@ -27,6 +27,9 @@ static inline uint64_t difference_u64(uint64_t a, uint64_t b)
 /* Moves a mean towards a sample by one n-th of the difference. */
 void learn_part(uint64_t *mean, uint64_t seen, uint32_t n);
 
+/* Learns the n-th sample of a mean, and its distance from the mean before as one of the mean deviation. */
+void learn_deviation(uint64_t *mean, uint64_t *deviation, uint64_t seen, uint32_t n);
+
 /* Learns a value near the low end of the samples: the value falls at once by a quarter of the difference, and rises
  * slowly. */
 void learn_low(uint64_t *value, uint64_t seen);

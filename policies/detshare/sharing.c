@@ -27,7 +27,7 @@ void sharing_learn(struct sharing *sharing, uint64_t length_ns, uint64_t may_ns,
 {
         const uint64_t after = length_ns - min_u64(may_ns, length_ns);
         const uint64_t achieved = min_u64(alone_ns - min_u64(after, alone_ns), may_ns);
-        uint64_t ls, be, mean = sharing->ls;
+        uint64_t ls, be;
 
         if (may_ns <= alone_ns / SHARING_LEAST_PART || !beside_ns)
                 return;
@@ -37,10 +37,8 @@ void sharing_learn(struct sharing *sharing, uint64_t length_ns, uint64_t may_ns,
         sharing->alone_ns = alone_ns;
         learn_part(&sharing->with_ns, be_ns - sharing->begin_ns, sharing->n);
         learn_part(&sharing->longer_ns, length_ns - min_u64(alone_ns, length_ns), sharing->n);
-        learn_part(&sharing->ls, ls, sharing->n);
+        learn_deviation(&sharing->ls, &sharing->deviation, ls, sharing->n);
         learn_part(&sharing->be, be, sharing->n);
-        if (sharing->n > 1)
-                learn_part(&sharing->deviation, difference_u64(ls, mean), sharing->n - 1);
 }
 
 void sharing_learn_without(struct sharing *sharing, uint64_t be_ns)
@@ -66,7 +64,6 @@ uint64_t sharing_time(const struct sharing *sharing, uint64_t slack_ns)
         const uint64_t less = SHARING_DEVIATIONS * sharing->deviation;
         const uint64_t speed =
                 !sharing_is_known(sharing) ? 0 : min_u64(sharing->ls - min_u64(less, sharing->ls), SHARING_MOST);
-
         const uint64_t used_ns = slack_ns - slack_ns / SHARING_RESERVE_PART;
 
         if (slack_ns > UINT64_MAX / SHARING_ONE)

@@ -973,6 +973,7 @@ int dsw_clock_user_spent(ds_worker *worker, struct dsw_user *user);
 int dsw_clock_held(ds_worker *worker); /* whether a client stops virtual time */
 
 /* loop.c */
+int dsw_loop_awaits(const ds_worker *worker); /* whether a session waits for one of the worker's threads */
 /* Sets the time bounds of worker.h, also at run time; 0 = none. */
 void dsw_loop_limits(ds_worker *worker, uint64_t orphan_ns, uint64_t kernel_ns, uint64_t quiesce_ns, uint64_t spin_ns);
 /* Nanoseconds of real time after which the loop must check the clock again; UINT64_MAX = never. */

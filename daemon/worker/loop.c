@@ -291,6 +291,12 @@ static size_t loop_pump_clearing(ds_worker *worker)
         return before - worker->n_clearing;
 }
 
+/* Virtual time stands meanwhile: otherwise what a run shows would depend on the speed of the machine's threads. */
+int dsw_loop_awaits(const ds_worker *worker)
+{
+        return dsw_pages_awaited(worker) || worker->n_preparing || worker->late;
+}
+
 /* Runs one round. Returns 1 if something moved, 0 if not, DS_WORKER_E_LOST if the device is lost, or a fatal errno. */
 static int loop_round(ds_worker *worker)
 {
@@ -321,7 +327,7 @@ static int loop_round(ds_worker *worker)
         busy = taken || (ds_sched_behind(worker->sched) && !dsw_clock_held(worker));
         if (dsw_turns_hold_time(worker, busy) || (moved && !busy))
                 return 1;
-        if ((dsw_pages_awaited(worker) || worker->n_preparing || worker->late) && !worker->stopping)
+        if (dsw_loop_awaits(worker) && !worker->stopping)
                 return busy;
         for (uint32_t i = 0; (r = dsw_clock_advance(worker)) > 0 && busy && i < LOOP_ADVANCES; i++)
                 ;

@@ -80,7 +80,10 @@ struct dsc_activity {
         /* current rung and its SMs; rung UINT32_MAX: no operation was in flight during the last second */
         uint32_t rung, rung_sms;
         uint32_t share_permille;
-        uint64_t requests, recent_requests, recent_met, p50_ns, p99_ns, max_ns, memory_used;
+        uint64_t requests;
+        /* requests of the last 10 to 20 s; those that had the present objective; those of them that met it */
+        uint64_t recent_requests, recent_judged, recent_met;
+        uint64_t p50_ns, p99_ns, max_ns, memory_used;
         struct ds_slo slo;                /* ns: in force; permille: as stated */
         uint64_t alone_ns[_DS_SLO_KINDS]; /* p99 of requests that had the GPU to themselves; 0: not known */
         uint32_t alone_missed_permille;   /* such requests that missed an objective; 0: at most one in a hundred */

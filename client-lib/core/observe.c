@@ -28,6 +28,7 @@ static void take_activity(const Detshare__ActivityEntry *e, struct dsc_activity 
                 .share_permille = e->share_permille,
                 .requests = e->requests,
                 .recent_requests = e->recent_requests,
+                .recent_judged = e->recent_judged,
                 .recent_met = e->recent_met,
                 .p50_ns = e->p50_ns,
                 .p99_ns = e->p99_ns,

@@ -275,9 +275,9 @@ static void say_objectives(const struct dsc_activity *now, FILE *file)
                 return;
         for (int kind = 0; kind < _DS_SLO_KINDS; kind++)
                 say_objective(now, (enum ds_slo_kind)kind, words);
-        if (ds_slo_has_latency(&now->slo) && now->recent_requests)
+        if (now->recent_judged)
                 fprintf(words, "%.1f %% of the %" PRIu64 " recent requests met it. ",
-                        100.0 * (double)now->recent_met / (double)now->recent_requests, now->recent_requests);
+                        100.0 * (double)now->recent_met / (double)now->recent_judged, now->recent_judged);
         if (now->alone_missed_permille)
                 fprintf(words, "It misses an objective even alone: %.1f %% of its requests would without others. ",
                         now->alone_missed_permille / 10.0);

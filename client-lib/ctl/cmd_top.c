@@ -137,20 +137,20 @@ static void head(const struct top *top, struct ctl_text *text)
 
 static void slo_cell(const struct dsc_activity *now, char cell[static 32])
 {
-        if (!ds_slo_has_latency(&now->slo) || !now->recent_requests)
+        if (!now->recent_judged)
                 snprintf(cell, 32, "-");
         else
-                snprintf(cell, 32, "%.1f %%", 100.0 * (double)now->recent_met / (double)now->recent_requests);
+                snprintf(cell, 32, "%.1f %%", 100.0 * (double)now->recent_met / (double)now->recent_judged);
 }
 
 /* Returns green if every recent request met the objective, red if more than one in a hundred missed it. */
 static enum ctl_colour slo_colour(const struct dsc_activity *now)
 {
-        if (!ds_slo_has_latency(&now->slo) || !now->recent_requests)
+        if (!now->recent_judged)
                 return CTL_PLAIN;
-        if (now->recent_met == now->recent_requests)
+        if (now->recent_met == now->recent_judged)
                 return CTL_GOOD;
-        return (now->recent_requests - now->recent_met) * 100 > now->recent_requests ? CTL_BAD : CTL_WARN;
+        return (now->recent_judged - now->recent_met) * 100 > now->recent_judged ? CTL_BAD : CTL_WARN;
 }
 
 static int add_row(const struct entry *entry, struct ctl_table *table)
@@ -234,6 +234,7 @@ static void json_entry(const struct entry *entry, struct ctl_text *text)
         ctl_json_bool(text, "request_active", now->request_active);
         ctl_json_number(text, "requests", now->requests);
         ctl_json_number(text, "recent_requests", now->recent_requests);
+        ctl_json_number(text, "recent_with_slo", now->recent_judged);
         ctl_json_number(text, "recent_within_slo", now->recent_met);
         ctl_json_number(text, "p50_ns", now->p50_ns);
         ctl_json_number(text, "p99_ns", now->p99_ns);

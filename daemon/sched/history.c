@@ -25,7 +25,7 @@ struct wait {
 
 struct window {
         struct ds_histogram latency;
-        uint64_t met;
+        uint64_t judged, met; /* requests that had an objective, and those of them that met it */
 };
 
 struct ds_history_session {
@@ -158,11 +158,22 @@ static void request_end(ds_sched_session *session)
 
         window_turn(history, request->end_ns);
         ds_histogram_add(&history->windows[0].latency, ns);
-        history->windows[0].met += deadline_ns != UINT64_MAX && request->end_ns <= deadline_ns;
+        if (deadline_ns != UINT64_MAX) {
+                history->windows[0].judged++;
+                history->windows[0].met += request->end_ns <= deadline_ns;
+        }
         history->last[history->n_requests++ % DS_HISTORY_REQUESTS] = *request;
         history->active = history->idle = 0;
         ds_objective_end(session, request->begin_ns, request->end_ns);
         ds_trace_request(session, request->begin_ns, request->end_ns);
+}
+
+void ds_history_objective_changed(ds_sched_session *session)
+{
+        struct ds_history_session *history = session->history;
+
+        for (int i = 0; history && i < 2; i++)
+                history->windows[i].judged = history->windows[i].met = 0;
 }
 
 /* Ends a request that is idle if its client has not continued it in time. */
@@ -595,6 +606,7 @@ static void activity_requests(ds_sched_session *session, uint64_t now_ns, struct
         }
         ret->requests = history->n_requests;
         ret->window_requests = a->n + b->n;
+        ret->window_judged = history->windows[0].judged + history->windows[1].judged;
         ret->window_met = history->windows[0].met + history->windows[1].met;
         ret->p50_ns = ds_histogram_quantile(a, b, 500);
         ret->p99_ns = ds_histogram_quantile(a, b, 990);

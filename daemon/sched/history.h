@@ -82,7 +82,8 @@ struct ds_history_activity {
         uint32_t request_active;
         uint32_t share_permille;              /* share of the last second in which work of the session ran */
         uint64_t requests;                    /* number of requests that have ended */
-        uint64_t window_requests, window_met; /* requests in the statistics' windows; those of them within the SLO */
+        /* requests in the statistics' windows; those that had the present objective; those of them that met it */
+        uint64_t window_requests, window_judged, window_met;
         uint64_t p50_ns, p99_ns, max_ns;      /* latencies of the requests in these windows; 0 if there are none */
 };
 
@@ -133,4 +134,5 @@ void ds_history_idle(ds_sched_session *session, uint64_t end_ns);
 /* Records that the session's client has waited for all of its work. */
 void ds_history_synchronised(ds_sched_session *session);
 void ds_history_held(ds_sched *sched, unsigned classes, uint64_t now_ns);
+void ds_history_objective_changed(ds_sched_session *session); /* earlier requests are no longer judged */
 void ds_history_forget(ds_sched_session *session);

@@ -165,8 +165,10 @@ void ds_sched_session_set(ds_sched_session *session, enum detshare_class class_,
         static const struct ds_slo none;
         uint64_t now = ds_sched_now(session->sched, now_ns);
 
-        if (class_ != session->config.class_ || memcmp(&session->config.slo, slo ? slo : &none, sizeof(none)))
+        if (class_ != session->config.class_ || memcmp(&session->config.slo, slo ? slo : &none, sizeof(none))) {
                 ds_objective_changed(session);
+                ds_history_objective_changed(session);
+        }
         session_move_class(session, class_);
         session->config.slo = slo ? *slo : none;
         session->config.sm_percent = sm_percent;

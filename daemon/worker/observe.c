@@ -56,6 +56,7 @@ static void activity_entry(const struct dsw_session *session, Detshare__Activity
         entry->share_permille = now.share_permille;
         entry->requests = now.requests;
         entry->recent_requests = now.window_requests;
+        entry->recent_judged = now.window_judged;
         entry->recent_met = now.window_met;
         entry->p50_ns = now.p50_ns;
         entry->p99_ns = now.p99_ns;

@@ -397,18 +397,31 @@ Test(sched_history, the_last_64_are_kept_and_counted)
         ds_history_activity(session, 100 * MS, &activity);
         cr_assert_eq(activity.requests, 100);
         cr_assert_eq(activity.window_requests, 100);
+        cr_assert_eq(activity.window_judged, 100);
         cr_assert_eq(activity.window_met, 90);
         cr_assert(activity.p50_ns >= 100 * US && activity.p50_ns < 107 * US);
         cr_assert(activity.p99_ns >= 200 * US && activity.p99_ns < 213 * US);
         cr_assert_eq(activity.max_ns, 200 * US);
         /* one kernel of 110 us on average in each ms: 11% of the time */
         cr_assert(activity.share_permille >= 105 && activity.share_permille <= 115, "%u", activity.share_permille);
+        /* with another objective, requests judged by the old one no longer count as judged */
+        ds_sched_session_set(session, DETSHARE_CLASS_LS, &(struct ds_slo){.ns = {300 * US}}, 0, 100 * MS);
+        ds_history_activity(session, 100 * MS, &activity);
+        cr_assert_eq(activity.window_requests, 100);
+        cr_assert_eq(activity.window_judged, 0);
+        cr_assert_eq(activity.window_met, 0);
+        submit(&h, stream, kernel_init(&tops[0], 1, 200 * US, 16, 101));
+        go_to(101 * MS);
+        ds_history_synchronised(session);
+        ds_history_activity(session, 101 * MS, &activity);
+        cr_assert_eq(activity.window_judged, 1);
+        cr_assert_eq(activity.window_met, 1);
         /* 30 s after the last request */
         ds_history_activity(session, 100 * MS + 30 * 1000 * MS, &activity);
         cr_assert_eq(activity.window_requests, 0);
         cr_assert_eq(activity.p99_ns, 0);
         cr_assert_eq(activity.share_permille, 0);
-        cr_assert_eq(activity.requests, 100);
+        cr_assert_eq(activity.requests, 101);
 }
 
 Test(sched_history, running_work_has_its_share)

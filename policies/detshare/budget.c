@@ -59,9 +59,14 @@ static void budget_count(struct budget *budget, uint64_t ns, uint64_t slo_ns, ui
         budget_judge(budget, missed, may);
 }
 
-/* Learns the length of a request that had no more BE beside it than without an objective. */
+/*
+ * Learns the length of a request that had no more BE beside it than without an objective. A much shorter one than the
+ * others, such as a copy between two steps of a language model, says nothing about how long the others take.
+ */
 static void budget_learn(struct budget *budget, uint64_t ns)
 {
+        if (budget->samples >= BUDGET_KNOWN && ns < budget->mean_ns / BUDGET_SHORT_PART)
+                return;
         budget->samples += budget->samples < BUDGET_SAMPLES;
         learn_deviation(&budget->mean_ns, &budget->deviation_ns, ns, budget->samples);
 }

@@ -36,6 +36,7 @@
 #define BUDGET_RETRY 4000u /* requests after which an objective out of reach is tried again */
 #define BUDGET_SAMPLES 16u
 #define BUDGET_KNOWN 8u        /* samples from which on their mean counts */
+#define BUDGET_SHORT_PART 4u   /* a request shorter than this part of the mean does not count */
 #define BUDGET_DEVIATIONS 2u   /* mean deviations by which a request may be longer than the mean */
 #define BUDGET_WAIT_PERCENT 90 /* quantile of the wait that a request is taken to have waited, percent */
 /* time that a client needs for a request before its first launch and after its last result, ns; at most a

@@ -170,7 +170,7 @@ static void ls_learn_sharing(const struct detshare *d, struct ls *ls, uint64_t l
 
         if (!ls->bought)
                 sharing_learn_without(&ls->sharing, d->be_work_ns);
-        else if (ls->budget.samples && ls->beside)
+        else if (ls->budget.samples && ls->accompanied)
                 sharing_learn(&ls->sharing, length, ls->cut_ns ? ls->cut_ns - ls->begin_ns : length,
                         left ? ls->free_ns - ls->begin_ns : length, ls->budget.mean_ns,
                         left ? ls->free_work_ns : d->be_work_ns);
@@ -189,7 +189,7 @@ static void ls_close(const struct detshare *d, struct ls *ls)
                 gaps_learn(&ls->inside, 0);
         ls_learn_length(ls, length);
         learn_slowly(&ls->mean_length_ns, length);
-        if (ls->beside)
+        if (ls->accompanied)
                 learn_slowly(&ls->mean_beside_ns, length);
         ls_felt(ls, ls->empty_ns);
         learn_mean(&ls->mean_delays, ls->delays);
@@ -243,14 +243,16 @@ static void ls_open(struct detshare *d, struct ls *ls, uint64_t gap_ns)
         if (ls->slo_ns && ls->counted)
                 waits_none(&ls->budget.waits, ls->slo_ns);
         else if (ls->slo_ns)
-                waits_begin(&ls->budget.waits, d->now_ns - ls->begin_ns, gap_ns, ls->slo_ns);
+                waits_begin(&ls->budget.waits,
+                        &(struct waits_step){d->now_ns - ls->begin_ns, gap_ns, ls->bought},
+                        ls->slo_ns);
         ls->open = 1;
         positions_begin(&ls->positions);
         ls->begin_ns = d->now_ns;
         ls->gapped = 0;
         ls->delays = ls->idle_ns = 0;
         ls->free_ns = 0;
-        ls->bought = 0;
+        ls->bought = ls->accompanied = 0;
         ls->cut_ns = 0;
         sharing_begin(&ls->sharing, d->be_work_ns);
         ls_piece(d, ls);

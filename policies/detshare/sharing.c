@@ -5,7 +5,7 @@
 
 #define SHARING_SAMPLES 16u
 #define SHARING_KNOWN 8u                     /* samples from which on the means count */
-#define SHARING_LEAST_PART 8u                /* a shorter time beside BE than this part of a request is not measured */
+#define SHARING_LEAST_PART 16u               /* a shorter time beside BE than this part of a request is not measured */
 #define SHARING_DEVIATIONS 2u                /* mean deviations by which a request may be slower than the mean */
 #define SHARING_MOST (SHARING_ONE / 16 * 15) /* highest speed of a request that is relied on */
 #define SHARING_RESERVE_PART 4u /* this part of a longer time is left, because a late request costs the budget a miss */

@@ -45,6 +45,7 @@ struct ls {
         uint8_t gapped;              /* 1: the running request had gaps without work */
         uint8_t mixed;               /* 1: during this piece another regime than the session's own was in force, too */
         uint8_t beside;              /* 1: BE was on the device during this piece */
+        uint8_t accompanied;         /* 1: BE was on the device during this request */
         uint8_t cut;                 /* 1: the trial of a more generous regime was ended in this piece */
         uint8_t bought;              /* 1: the objective's budget allows BE beside the running request */
         struct gaps inside, between; /* gaps inside requests, and between them */

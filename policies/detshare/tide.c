@@ -157,6 +157,7 @@ void tide_note(struct detshare *d)
                         continue;
                 ls->mixed |= ((ls->cut ? ls->felt.now : ls->regime) == FELT_HELD) != d->held;
                 ls->beside |= d->be_flying != 0;
+                ls->accompanied |= d->be_flying != 0;
                 if (d->be_flying && ls->free_ns)
                         ls->free_ns = CAME_BACK;
                 else if (!d->be_flying && !ls->free_ns) {

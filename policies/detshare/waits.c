@@ -6,12 +6,19 @@
 #include "policies/detshare/mean.h"
 
 #define WAITS_INTERVALS 512u
-/* A client needs a while to take the next request from its queue, its turn: a Python program 50 to 200 us. Turns are
- * taken to last for up to three times their mean, with equal probability. */
-#define WAITS_TURN_NS 100000ull      /* mean turn while none is known, ns */
-#define WAITS_TURN_MOST_NS 100000ull /* longest mean turn, ns */
-#define WAITS_TURN_PART 16u          /* a mean turn is at most this part of the mean interval */
-#define WAITS_TURN_SPREAD 3u
+#define WAITS_INTERVAL_MOST_NS (1ull << 40) /* a longer mean interval counts as this one, ns */
+/* A client needs a while to take the next request from its queue, its turn: a Python program 50 to 500 us. */
+#define WAITS_TURN_NS 100000ull /* mean turn while none is known, ns */
+#define WAITS_SLOW_NS 2000000ull /* longest turn of a client that is slow for a while, ns */
+#define WAITS_SLOW_PART 2u        /* it is at most this part of the mean interval */
+#define WAITS_TURN_PART 4u      /* a mean turn is at most this part of the mean interval */
+#define WAITS_TURN_LOW 4u       /* so many times the low gap, and WAITS_TURN_NS, is the longest turn */
+#define WAITS_TOGETHER_OF 128   /* requests over which it is learned which part arrives together */
+#define WAITS_TOGETHER_MOST (WAITS_ONE / 16 * 15)
+#define WAITS_LOW_PERCENT 5u    /* quantiles of the gaps than which few are shorter, and longer, percent */
+#define WAITS_HIGH_PERCENT 90u
+#define WAITS_PAUSE_TIMES 3u    /* a session pauses if its longer gaps are so many times its short ones */
+#define WAITS_TURNS_MOST 64u    /* a gap of more mean turns is a pause */
 
 /* e to the power of -x / WAITS_ONE, times WAITS_ONE, for x up to some WAITS_ONE. */
 static uint64_t waits_decay(uint64_t x)
@@ -59,37 +66,88 @@ static void waits_grow(struct waits *waits, uint64_t ns)
         memcpy(waits->p, p, sizeof(p));
 }
 
-/* Subtracts the time between two arrivals, given that the result is not negative. Returns the probability of that, of
- * WAITS_ONE: that the next request arrived before the present one ended. */
+/*
+ * Subtracts the time between two arrivals, which is 0 for the part `together`, given that the result is not negative.
+ * Returns the probability of that, of WAITS_ONE: that the next request arrived before the present one ended. A result
+ * between two bins counts half for each.
+ */
 static uint64_t waits_shrink(struct waits *waits)
 {
-        const uint64_t bins = waits->bin_ns * WAITS_ONE / max_u64(waits->interval_ns, 1);
-        const uint64_t decay = waits_decay(min_u64(bins, 4 * WAITS_ONE));
+        const uint64_t apart = WAITS_ONE - waits->together;
+        const uint64_t bins = waits->bin_ns * apart / max_u64(waits->interval_ns, 1);
+        const uint64_t decay = waits_decay(min_u64(bins, 4 * WAITS_ONE)), less = WAITS_ONE - decay;
         uint64_t above = 0, sum = 0;
 
         for (uint32_t i = WAITS; i-- > 0;) {
-                above = above * decay / WAITS_ONE + waits->p[i];
-                waits->p[i] = (uint32_t)above;
-                sum += above;
+                const uint64_t same = i ? waits->p[i] + above * decay / WAITS_ONE : 0;
+                const uint64_t here = (same + above) * less / WAITS_ONE * apart / WAITS_ONE / 2;
+
+                above = waits->p[i] + above * decay / WAITS_ONE;
+                waits->p[i] = (uint32_t)(here + (uint64_t)waits->p[i] * waits->together / WAITS_ONE);
+                sum += waits->p[i];
         }
         for (uint32_t i = 0; i < WAITS && sum; i++)
                 waits->p[i] = (uint32_t)(waits->p[i] * (uint64_t)WAITS_ONE / sum);
-        return min_u64(sum * (WAITS_ONE - decay) / WAITS_ONE, WAITS_ONE);
+        return min_u64(sum, WAITS_ONE);
+}
+
+/* Whether few of the session's gaps are much longer than its short ones. *ret_low_ns: a short one; 0: not known. */
+static int waits_are_alike(const struct waits *waits, uint64_t *ret_low_ns)
+{
+        const uint64_t low_ns = gaps_quantile(&waits->gaps, WAITS_LOW_PERCENT);
+
+        *ret_low_ns = low_ns == UINT64_MAX ? 0 : low_ns;
+        return gaps_quantile(&waits->gaps, WAITS_HIGH_PERCENT) / WAITS_PAUSE_TIMES < low_ns;
+}
+
+/*
+ * Whether requests begin at fixed times, so that none waits: the gaps are alike, and become shorter when requests take
+ * longer. If they are alike and stay as long, they are turns of a queue that never becomes empty, or the client sends
+ * its next request after the answer.
+ */
+static int waits_are_timed(const struct waits *waits)
+{
+        const uint64_t shorter = waits->after_ns[0] - min_u64(waits->after_ns[0], waits->after_ns[1]);
+        const uint64_t longer = waits->length_ns[1] - min_u64(waits->length_ns[0], waits->length_ns[1]);
+
+        return waits->known[0] == WAITS_KNOWN && waits->known[1] == WAITS_KNOWN && shorter * 2 >= longer;
+}
+
+/* Learns from a request and the gap after it. A pause among alike gaps counts as one of the longest of them. */
+static void waits_learn_after(struct waits *waits, const struct waits_step *step, uint64_t low_ns)
+{
+        const uint64_t gap_ns = low_ns ? min_u64(step->gap_ns, WAITS_PAUSE_TIMES * low_ns) : step->gap_ns;
+        const uint64_t length_ns = step->since_ns - min_u64(step->gap_ns, step->since_ns);
+        const int bought = step->bought != 0;
+
+        if (!bought)
+                gaps_learn(&waits->gaps, step->gap_ns);
+        memmove(&waits->last_ns[1], waits->last_ns, sizeof(waits->last_ns) - sizeof(waits->last_ns[0]));
+        waits->last_ns[0] = step->gap_ns;
+        waits->known[bought] += waits->known[bought] < WAITS_KNOWN;
+        learn_part(&waits->length_ns[bought], length_ns, waits->known[bought]);
+        learn_part(&waits->after_ns[bought], gap_ns, waits->known[bought]);
 }
 
 /*
  * Probability that a request which began gap_ns after the end of the previous one was queued, of WAITS_ONE. queued: the
- * same before the gap is known. A queued request begins after a turn. A request that was not queued may begin at any
- * time, so it rarely begins as soon.
+ * same before the gap is known. A queued request begins after a turn, and turns are taken to have an exponential
+ * distribution. A request that was not queued may begin at any time, so it rarely begins as soon.
  */
-static uint64_t waits_queued(const struct waits *waits, uint64_t gap_ns, uint64_t queued)
+static uint64_t waits_queued(const struct waits *waits, uint64_t gap_ns, uint64_t low_ns, uint64_t queued)
 {
-        const uint64_t turn_ns = waits->turn_ns ? waits->turn_ns : WAITS_TURN_NS;
-        const uint64_t most_ns = min_u64(turn_ns, waits->interval_ns / WAITS_TURN_PART) * WAITS_TURN_SPREAD;
-        const uint64_t with = queued / 64 * max_u64(waits->interval_ns, 1),
-                       without = (WAITS_ONE - queued) / 64 * most_ns;
+        const uint64_t mean_ns = max_u64(waits->turn_ns ? waits->turn_ns : WAITS_TURN_NS, low_ns);
+        const uint64_t interval_ns = min_u64(max_u64(waits->interval_ns, 1), WAITS_INTERVAL_MOST_NS);
+        const uint64_t turn_ns = max_u64(min_u64(mean_ns, interval_ns / WAITS_TURN_PART), 1);
+        const uint64_t turns = min_u64(gap_ns / turn_ns, WAITS_TURNS_MOST) * WAITS_ONE +
+                               gap_ns % turn_ns * WAITS_ONE / turn_ns;
+        const uint64_t quarter = waits_decay(turns / 4), half = quarter * quarter / WAITS_ONE;
+        const uint64_t with = queued * (half * half / WAITS_ONE) / WAITS_ONE * interval_ns,
+                       without = (WAITS_ONE - queued) * turn_ns;
 
-        return gap_ns > most_ns || !with ? 0 : min_u64(with / ((with + without) / WAITS_ONE + 1), WAITS_ONE);
+        return turns >= WAITS_TURNS_MOST * WAITS_ONE || !with
+                       ? 0
+                       : min_u64(with / ((with + without) / WAITS_ONE + 1), WAITS_ONE);
 }
 
 /*
@@ -105,26 +163,77 @@ static void waits_learn(struct waits *waits)
         waits->cycle_ns = waits->cycle = 0;
 }
 
-void waits_begin(struct waits *waits, uint64_t since_ns, uint64_t gap_ns, uint64_t slo_ns)
+static void waits_learn_turn(struct waits *waits, uint64_t gap_ns, uint64_t low_ns)
 {
-        uint64_t queued = 0;
+        learn_slowly(&waits->turn_ns, min_u64(max_u64(gap_ns, 1), low_ns * WAITS_TURN_LOW + WAITS_TURN_NS));
+}
+
+/*
+ * Learns which part of the requests arrives together with the one before, from requests after one that has not waited:
+ * more of them than was probable were queued. The evidence is the gap alone, so what was believed before does not
+ * confirm itself.
+ */
+static void waits_learn_together(struct waits *waits, uint64_t gap_ns, uint64_t low_ns, uint64_t probable)
+{
+        const int64_t was = waits_queued(waits, gap_ns, low_ns, WAITS_ONE / 2) > WAITS_ONE / 2 ? WAITS_ONE : 0;
+        const int64_t together = (int64_t)waits->together + (was - (int64_t)probable) / WAITS_TOGETHER_OF;
+
+        waits->together = (uint32_t)(together < 0 ? 0 : min_u64((uint64_t)together, WAITS_TOGETHER_MOST));
+}
+
+/* The shortest of the last gaps if none was longer than a slow turn, ns; else 0. A client that is slow for a while,
+ * because its host is, takes long turns then. */
+static uint64_t waits_slow(const struct waits *waits)
+{
+        uint64_t shortest = UINT64_MAX, longest = 0;
+
+        for (uint32_t i = 0; i < WAITS_LAST; i++) {
+                shortest = min_u64(shortest, waits->last_ns[i]);
+                longest = max_u64(longest, waits->last_ns[i]);
+        }
+        return longest <= min_u64(WAITS_SLOW_NS, waits->interval_ns / WAITS_SLOW_PART) ? shortest : 0;
+}
+
+/*
+ * Updates the distribution for a request that follows another one. Returns the probability that it was queued, of
+ * WAITS_ONE. *ret_low_ns: shortest turn that the session's gaps show, ns. Most gaps are pauses, so the shortest ones are
+ * turns; alike gaps may be pauses until it is known what they are.
+ */
+static uint64_t waits_follow(struct waits *waits, const struct waits_step *step, uint64_t *ret_low_ns)
+{
+        const int alike = waits_are_alike(waits, ret_low_ns);
+        uint64_t probable, queued;
+
+        waits_learn_after(waits, step, *ret_low_ns);
+        if (alike && waits_are_timed(waits))
+                return 0;
+        *ret_low_ns = alike && waits->known[1] < WAITS_KNOWN ? 0 : max_u64(*ret_low_ns, waits_slow(waits));
+        waits_grow(waits, step->since_ns);
+        probable = waits_shrink(waits);
+        queued = waits_queued(waits, step->gap_ns, *ret_low_ns, probable);
+        if (waits->row == 1)
+                waits_learn_together(waits, step->gap_ns, *ret_low_ns, probable);
+        return queued;
+}
+
+void waits_begin(struct waits *waits, const struct waits_step *step, uint64_t slo_ns)
+{
+        uint64_t queued = 0, low_ns = 0;
 
         if (waits->row) {
-                waits->cycle_ns += since_ns;
+                waits->cycle_ns += step->since_ns;
                 waits->cycle++;
-                if (waits_fit(waits, slo_ns)) {
-                        waits_grow(waits, since_ns);
-                        queued = waits_queued(waits, gap_ns, waits_shrink(waits));
-                }
+                queued = waits_fit(waits, slo_ns) ? waits_follow(waits, step, &low_ns) : 0;
         }
-        if (queued < WAITS_ONE / 2) {
+        if (queued < WAITS_ONE / 2)
                 waits_learn(waits);
+        else
+                waits_learn_turn(waits, step->gap_ns, low_ns);
+        if (!queued) {
                 waits_none(waits, slo_ns);
                 return;
         }
-        waits->row++;
-        learn_slowly(&waits->turn_ns, max_u64(gap_ns, 1));
-        waits->turn_ns = min_u64(waits->turn_ns, WAITS_TURN_MOST_NS);
+        waits->row = queued < WAITS_ONE / 2 ? 1 : waits->row + 1;
         for (uint32_t i = 0; i < WAITS; i++)
                 waits->p[i] = (uint32_t)(waits->p[i] * queued / WAITS_ONE);
         waits->p[0] += (uint32_t)(WAITS_ONE - queued);
@@ -132,13 +241,13 @@ void waits_begin(struct waits *waits, uint64_t since_ns, uint64_t gap_ns, uint64
 
 uint32_t waits_over(const struct waits *waits, uint64_t ns)
 {
-        const uint64_t first = waits->row ? ns / waits->bin_ns : 0;
+        const uint64_t at = ns + waits->bin_ns / 2, first = waits->row ? at / waits->bin_ns : 0;
         uint64_t over = 0;
 
         for (uint64_t i = first + 1; i < WAITS; i++)
                 over += waits->p[i];
         if (first && first < WAITS)
-                over += waits->p[first] * (waits->bin_ns - ns % waits->bin_ns) / waits->bin_ns;
+                over += waits->p[first] * (waits->bin_ns - at % waits->bin_ns) / waits->bin_ns;
         return (uint32_t)over;
 }
 
@@ -152,5 +261,5 @@ uint64_t waits_quantile(const struct waits *waits, uint32_t percent)
                 if (sum * 100 >= (uint64_t)WAITS_ONE * percent)
                         break;
         }
-        return i ? (i + 1) * waits->bin_ns : 0;
+        return i ? i * waits->bin_ns + waits->bin_ns / 2 : 0;
 }

@@ -173,3 +173,40 @@ Test(policy_detshare_objective, another_job_is_measured_anew, .timeout = 60)
         cr_assert(strstr(explained(), "learns"), "%s", explained());
         ph_close();
 }
+
+/*
+ * A step of a language model that takes 12 ms and a TPOT of 16 ms: what both achieve side by side is measured although
+ * the step is longer than the pieces in which requests are timed. Then the job runs beside whole steps.
+ */
+Test(policy_detshare_objective, a_long_step_with_a_tpot_shares, .timeout = 60)
+{
+        static const uint64_t tpot_ns = 16 * MS;
+        const struct ds_slo slo = {.ns = {[DS_SLO_TPOT] = tpot_ns}};
+        struct ph_kernel step = {.name = "step", .blocks = 16, .block_ns = 12 * MS, .beside = half_more};
+        struct ph_client *ls, *be;
+        uint32_t late = 0;
+        uint64_t half = 0;
+
+        ls_permille = 1100;
+        be_permille = 3000;
+        PH_KERNELS_ARE(&step, &shorts);
+        ph_open(SMS / 2, "detshare", "explore_permille=0", NULL);
+        ls = ph_client(&(struct ds_sched_session_config){.class_ = DETSHARE_CLASS_LS, .slo = slo});
+        service = ls;
+        ls->synchronises = 1;
+        job = be = ph_be();
+        ph_know(&shorts, 0);
+        ph_loop(be, &shorts, 4);
+        for (uint32_t i = 0; i < 400; i++) {
+                half = i == 200 ? ph_now() : half;
+                ph_request(ls, &step, 1);
+                while (ls->running || ls->synchronise)
+                        ph_run_for(5 * US);
+                ph_run_for(300 * US);
+        }
+        for (uint32_t i = 200; i < ls->n_latency; i++)
+                late += ls->latency[i] + 300 * US > tpot_ns;
+        cr_assert_leq(late, 2, "%u", late);
+        cr_assert_geq(ph_busy(be, half, ph_now()), 900, "%llu", (unsigned long long)ph_busy(be, half, ph_now()));
+        ph_close();
+}

@@ -61,12 +61,18 @@ static void budget_count(struct budget *budget, uint64_t ns, uint64_t slo_ns, ui
 
 /*
  * Learns the length of a request that had no more BE beside it than without an objective. A much shorter one than the
- * others, such as a copy between two steps of a language model, says nothing about how long the others take.
+ * others, such as a copy between two steps of a language model, says nothing about how long the others take. If all are
+ * much shorter, the first ones were long for another reason: the mean begins anew.
  */
 static void budget_learn(struct budget *budget, uint64_t ns)
 {
-        if (budget->samples >= BUDGET_KNOWN && ns < budget->mean_ns / BUDGET_SHORT_PART)
+        const int is_short = budget->samples >= BUDGET_KNOWN && ns < budget->mean_ns / BUDGET_SHORT_PART;
+
+        budget->in_row = is_short ? budget->in_row + 1 : 0;
+        if (is_short && budget->in_row < BUDGET_SHORT_ROW)
                 return;
+        if (is_short)
+                budget->samples = budget->in_row = 0;
         budget->samples += budget->samples < BUDGET_SAMPLES;
         learn_deviation(&budget->mean_ns, &budget->deviation_ns, ns, budget->samples);
 }

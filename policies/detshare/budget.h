@@ -36,7 +36,8 @@
 #define BUDGET_RETRY 4000u /* requests after which an objective out of reach is tried again */
 #define BUDGET_SAMPLES 16u
 #define BUDGET_KNOWN 8u        /* samples from which on their mean counts */
-#define BUDGET_SHORT_PART 4u   /* a request shorter than this part of the mean does not count */
+#define BUDGET_SHORT_PART 4u   /* a request shorter than this part of the mean does not count, */
+#define BUDGET_SHORT_ROW 8u    /* unless so many follow each other */
 #define BUDGET_DEVIATIONS 2u   /* mean deviations by which a request may be longer than the mean */
 #define BUDGET_WAIT_PERCENT 90 /* quantile of the wait that a request is taken to have waited, percent */
 /* time that a client needs for a request before its first launch and after its last result, ns; at most a
@@ -49,6 +50,7 @@ struct budget {
         struct waits waits;
         uint64_t mean_ns, deviation_ns; /* length of requests beside which the objective allowed no BE, ns */
         uint32_t samples;               /* such requests that count, up to BUDGET_SAMPLES */
+        uint32_t in_row, unused;        /* short ones that followed each other and did not count; always zero */
         int32_t left;                   /* in units of which a miss costs BUDGET_MISS */
         int32_t debt;                   /* cost of requests longer than the objective, above what may be */
         int32_t judged;                 /* requests since BE last delayed any, up to BUDGET_JUDGED */

@@ -166,6 +166,21 @@ Test(policy_budget, short_requests_do_not_count)
         cr_assert_eq(budget_until(&budget, 8 * MS), before);
 }
 
+/* The first requests of a session load code, so they are long. They do not make all others look short. */
+Test(policy_budget, long_first_requests_are_forgotten)
+{
+        struct budget budget = {.left = 0};
+
+        for (int i = 0; i < 40; i++) {
+                begin(&budget.waits, 10 * MS, 9 * MS, 8 * MS);
+                budget_end(&budget, i < 10 ? 30 * MS : MS, 0, 8 * MS, 990);
+        }
+        cr_assert_eq(budget.mean_ns, MS);
+        budget.left = BUDGET_MOST;
+        cr_assert_eq(budget_until(&budget, 8 * MS), budget_until(&(struct budget){.waits = budget.waits, .mean_ns = MS,
+                .samples = BUDGET_SAMPLES}, 8 * MS));
+}
+
 /* With 990 of 1000, and a reserve of a quarter, a miss costs the shares of 133 requests. */
 Test(policy_budget, a_miss_holds_best_effort_until_enough_requests_have_met_the_objective)
 {

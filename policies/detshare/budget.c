@@ -62,7 +62,7 @@ static void budget_count(struct budget *budget, uint64_t ns, uint64_t slo_ns, ui
 /*
  * Learns the length of a request that had no more BE beside it than without an objective. A much shorter one than the
  * others, such as a copy between two steps of a language model, says nothing about how long the others take. If all are
- * much shorter, the first ones were long for another reason: the mean begins anew.
+ * much shorter, the first ones were long for another reason: the mean is discarded and measured again.
  */
 static void budget_learn(struct budget *budget, uint64_t ns)
 {

@@ -19,6 +19,7 @@ import analyse
 import channels_gpu
 import document
 import frontier_page
+import language
 import measure
 import meeting
 import plot
@@ -26,6 +27,7 @@ import replay
 import scenarios
 import state
 import stats
+import tpot
 
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
 
@@ -503,6 +505,44 @@ class Writing(unittest.TestCase):
                     writer.writeheader()
                     writer.writerow({"device": "d", "group": "g", "cell": "c", "policy": "p", "be_share": share})
             self.assertEqual([r["be_share"] for r in replay.merged(paths)], ["2"])
+
+
+class Slots:
+    """Stands in for a language model: counts the steps, and refuses a slot that is in use."""
+
+    def __init__(self, slots):
+        self.sizes, self.used, self.steps = unittest.mock.Mock(slots=slots), [], 0
+
+    def admit(self, slot, length):
+        assert 0 < length <= language.PROMPTS[-1]
+        self.used.append(slot)
+
+    def step(self):
+        self.steps += 1
+
+
+class LanguageService(unittest.TestCase):
+    def test_every_prompt_is_answered_whatever_the_number_of_slots(self):
+        for slots in (1, 2, 24):
+            model = Slots(slots)
+            prompts = language.requests(2000, 0.05, 3)
+            took = language.serve(model, 2000, 0.05, 3)
+            self.assertEqual(len(took["ttft_ms"]), len(prompts))
+            self.assertEqual(len(took["tpot_ms"]), len(prompts))
+            self.assertEqual(len(took["step_ms"]), model.steps)
+            self.assertLessEqual(set(model.used), set(range(slots)))
+            # each token after the first one is one step; with one slot no step computes tokens of two answers
+            tokens = sum(tokens - 1 for _, _, tokens in prompts)
+            self.assertLessEqual(model.steps, tokens)
+            if slots == 1:
+                self.assertEqual(model.steps, tokens)
+
+    def test_the_same_prompts_arrive_for_the_same_seed(self):
+        self.assertEqual(language.requests(10, 5, 1), language.requests(10, 5, 1))
+        self.assertNotEqual(language.requests(10, 5, 1), language.requests(10, 5, 2))
+
+    def test_the_first_steps_of_the_job_do_not_count(self):
+        self.assertAlmostEqual(tpot.rate({"latencies_ms": [1000.0] + [10.0] * 9}), 100)
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ struct dsc_activity {
         uint32_t rung, rung_sms;
         uint32_t share_permille;
         uint64_t requests;
-        /* requests of the last 10 to 20 s; those that had the present objective; those of them that met it */
+        /* requests of the last 10 to 20 s; those with an objective since it was last stated; those of them that met it */
         uint64_t recent_requests, recent_judged, recent_met;
         uint64_t p50_ns, p99_ns, max_ns, memory_used;
         struct ds_slo slo;                /* ns: in force; permille: as stated */

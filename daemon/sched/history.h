@@ -80,11 +80,12 @@ struct ds_history_activity {
         /* the largest rung with work in flight; else the rung used last in the last second; else DETSHARE_RUNG_NONE */
         uint32_t rung, rung_sms;
         uint32_t request_active;
-        uint32_t share_permille;              /* share of the last second in which work of the session ran */
-        uint64_t requests;                    /* number of requests that have ended */
-        /* requests in the statistics' windows; those that had the present objective; those of them that met it */
+        uint32_t share_permille; /* share of the last second in which work of the session ran */
+        uint64_t requests;       /* number of requests that have ended */
+        /* requests in the statistics' windows; those that had an objective since it was last stated; those of them that
+         * met it */
         uint64_t window_requests, window_judged, window_met;
-        uint64_t p50_ns, p99_ns, max_ns;      /* latencies of the requests in these windows; 0 if there are none */
+        uint64_t p50_ns, p99_ns, max_ns; /* latencies of the requests in these windows; 0 if there are none */
 };
 
 /* Fills in a session's figures. */

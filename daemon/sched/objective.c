@@ -9,16 +9,21 @@
 #include "util/alloc.h"
 #include "util/macro.h"
 
-#define WARM_UP 16u      /* first requests of a session, not measured: they load code and allocate memory */
-#define LEAST 32u        /* latencies alone from which on their p99 is used */
-#define JUDGED 200u      /* latencies alone from which on it is judged whether the session misses its objective alone */
-#define WINDOW 1000u     /* latencies per window; the p99 is that of the last one to two windows */
-#define TOP 21u          /* largest latencies kept per window: those above the p99 of two windows, and one */
-#define SHARED_PART 8u   /* part of a request that BE may have been on the device */
-#define QUEUED_NS 50000u /* pause below which the next request was there when the last one ended, ns */
+#define WARM_UP 16u    /* first requests of a session, not measured: they load code and allocate memory */
+#define LEAST 32u      /* latencies alone from which on their p99 is used */
+#define JUDGED 200u    /* latencies alone from which on it is judged whether the session misses its objective alone */
+#define WINDOW 1000u   /* latencies per window; the p99 is that of the last one to two windows */
+#define TOP 21u        /* largest latencies kept per window: those above the p99 of two windows, and one */
+#define SHARED_PART 8u /* part of a request that BE may have been on the device */
+/* After a pause up to this one, the next request was there when the last one ended: a client in Python needs up to 0.3 ms
+ * to take it from its queue. */
+#define QUEUED_NS 300000u
+#define QUEUED_LEAST_NS 50000u /* the same of a session with short intervals, ns: a QUEUED_PART-th of the mean one */
+#define QUEUED_PART 8u
 #define NEVER_PAUSES 32u /* pauses in so many requests, or fewer: the client has no queue */
 #define PARTS_MOST 16u   /* requests that one step may consist of */
 #define MEAN_OF 256u     /* requests of a running mean */
+#define TURN_OF 16       /* the same of the mean turn */
 
 /* The largest latencies alone of a window of requests, largest first, ns. */
 struct window {
@@ -36,6 +41,7 @@ struct queue {
         uint64_t begin_ns, end_ns, arrival_ns; /* begin, end and (drawn) arrival of the last request */
         uint64_t free_ns;                      /* when the last request would have ended alone */
         uint64_t interval_ns;                  /* mean time from begin to begin, ns */
+        uint64_t turn_ns;                      /* mean time from an end to the begin of a request of the queue, ns */
         uint32_t pauses;                       /* share of requests after a pause, of 2^16 */
         uint32_t seed;
 };
@@ -153,11 +159,19 @@ static uint64_t queue_distance(struct queue *queue, uint64_t most_ns)
         return DS_MIN((uint64_t)(-mean * log(1 - queue_random(queue) * within)), most_ns);
 }
 
+/* Whether a request that begins then was there when the last one ended. */
+static int queue_is_queued(const struct queue *queue, uint64_t begin_ns)
+{
+        const uint64_t part_ns = DS_MAX(queue->interval_ns / QUEUED_PART, (uint64_t)QUEUED_LEAST_NS);
+
+        return begin_ns <= queue->end_ns + DS_MIN(part_ns, (uint64_t)QUEUED_NS);
+}
+
 static uint64_t queue_arrival(struct queue *queue, uint64_t begin_ns, uint64_t stated_ns)
 {
         if (stated_ns)
                 return DS_MAX(stated_ns, queue->arrival_ns);
-        if (begin_ns > queue->end_ns + QUEUED_NS || queue->pauses < (1u << 16) / NEVER_PAUSES)
+        if (!queue_is_queued(queue, begin_ns) || queue->pauses < (1u << 16) / NEVER_PAUSES)
                 return begin_ns;
         return queue->arrival_ns + queue_distance(queue, begin_ns - DS_MIN(begin_ns, queue->arrival_ns));
 }
@@ -166,14 +180,16 @@ static uint64_t queue_arrival(struct queue *queue, uint64_t begin_ns, uint64_t s
 static uint64_t queue_alone(
         struct queue *queue, uint64_t begin_ns, uint64_t end_ns, uint64_t stated_ns, uint64_t alone_ns)
 {
-        const uint32_t pause = queue->end_ns && begin_ns > queue->end_ns + QUEUED_NS ? 1u << 16 : 0;
+        const uint32_t pause = queue->end_ns && !queue_is_queued(queue, begin_ns) ? 1u << 16 : 0;
         const uint64_t interval = queue->begin_ns ? begin_ns - queue->begin_ns : 0;
 
         queue->pauses += (int32_t)(pause - queue->pauses) / (int32_t)MEAN_OF;
         queue->interval_ns =
                 queue->interval_ns ? queue->interval_ns - queue->interval_ns / MEAN_OF + interval / MEAN_OF : interval;
+        if (queue->end_ns && !pause)
+                queue->turn_ns += (int64_t)(begin_ns - DS_MIN(begin_ns, queue->end_ns) - queue->turn_ns) / TURN_OF;
         queue->arrival_ns = queue_arrival(queue, begin_ns, stated_ns);
-        queue->free_ns = DS_MAX(queue->free_ns, queue->arrival_ns) + alone_ns;
+        queue->free_ns = DS_MAX(queue->free_ns + queue->turn_ns, queue->arrival_ns) + alone_ns;
         queue->begin_ns = begin_ns;
         queue->end_ns = end_ns;
         return queue->free_ns - queue->arrival_ns;

@@ -243,8 +243,7 @@ static void ls_open(struct detshare *d, struct ls *ls, uint64_t gap_ns)
         if (ls->slo_ns && ls->counted)
                 waits_none(&ls->budget.waits, ls->slo_ns);
         else if (ls->slo_ns)
-                waits_begin(&ls->budget.waits,
-                        &(struct waits_step){d->now_ns - ls->begin_ns, gap_ns, ls->bought},
+                waits_begin(&ls->budget.waits, &(struct waits_step){d->now_ns - ls->begin_ns, gap_ns, ls->bought},
                         ls->slo_ns);
         ls->open = 1;
         positions_begin(&ls->positions);

@@ -7,18 +7,19 @@
 
 #define WAITS_INTERVALS 512u
 #define WAITS_INTERVAL_MOST_NS (1ull << 40) /* a longer mean interval counts as this one, ns */
-/* A client needs a while to take the next request from its queue, its turn: a Python program 50 to 500 us. */
-#define WAITS_TURN_NS 100000ull /* mean turn while none is known, ns */
+#define WAITS_THINK_NS 400000ull            /* alike gaps of at least this length are no turns, ns */
+/* A client needs a while to take the next request from its queue, its turn: a Python program 50 to 300 us. */
 #define WAITS_SLOW_NS 2000000ull /* longest turn of a client that is slow for a while, ns */
-#define WAITS_SLOW_PART 2u        /* it is at most this part of the mean interval */
-#define WAITS_TURN_PART 4u      /* a mean turn is at most this part of the mean interval */
-#define WAITS_TURN_LOW 4u       /* so many times the low gap, and WAITS_TURN_NS, is the longest turn */
-#define WAITS_TOGETHER_OF 128   /* requests over which it is learned which part arrives together */
+#define WAITS_SLOW_PART 2u       /* a slow turn is at most this part of the mean interval */
+#define WAITS_TURN_NS 100000ull  /* mean turn while none is known, ns */
+#define WAITS_TURN_PART 4u       /* a mean turn is at most this part of the mean interval */
+#define WAITS_TURN_LOW 4u        /* so many times the low gap, and WAITS_TURN_NS, is the longest turn */
+#define WAITS_TOGETHER_OF 128    /* requests over which it is learned which part arrives together */
 #define WAITS_TOGETHER_MOST (WAITS_ONE / 16 * 15)
-#define WAITS_LOW_PERCENT 5u    /* quantiles of the gaps than which few are shorter, and longer, percent */
-#define WAITS_HIGH_PERCENT 90u
-#define WAITS_PAUSE_TIMES 3u    /* a session pauses if its longer gaps are so many times its short ones */
-#define WAITS_TURNS_MOST 64u    /* a gap of more mean turns is a pause */
+#define WAITS_LOW_PERCENT 5u   /* quantile of the gaps that counts as a short one, percent, at most */
+#define WAITS_HIGH_PERCENT 97u /* quantile of the gaps that counts as a long one, percent */
+#define WAITS_PAUSE_TIMES 3u   /* a session pauses if its longer gaps are so many times its short ones */
+#define WAITS_TURNS_MOST 16u   /* a gap of so many mean turns is a pause */
 
 /* e to the power of -x / WAITS_ONE, times WAITS_ONE, for x up to some WAITS_ONE. */
 static uint64_t waits_decay(uint64_t x)
@@ -91,42 +92,40 @@ static uint64_t waits_shrink(struct waits *waits)
         return min_u64(sum, WAITS_ONE);
 }
 
-/* Whether few of the session's gaps are much longer than its short ones. *ret_low_ns: a short one; 0: not known. */
-static int waits_are_alike(const struct waits *waits, uint64_t *ret_low_ns)
+/*
+ * A gap than which few are shorter, ns: a turn, if some requests are queued. In a session that is seldom busy fewer are,
+ * so a smaller part of the gaps are turns. 0: not known, or too long for a turn.
+ */
+static uint64_t waits_low(const struct waits *waits)
 {
-        const uint64_t low_ns = gaps_quantile(&waits->gaps, WAITS_LOW_PERCENT);
+        const uint64_t busy = waits->length_ns * (WAITS_LOW_PERCENT * 10) / max_u64(waits->interval_ns, 1);
+        const uint64_t low_ns = gaps_quantile(&waits->gaps, (uint32_t)min_u64(max_u64(busy, 1), WAITS_LOW_PERCENT));
 
-        *ret_low_ns = low_ns == UINT64_MAX ? 0 : low_ns;
-        return gaps_quantile(&waits->gaps, WAITS_HIGH_PERCENT) / WAITS_PAUSE_TIMES < low_ns;
+        return low_ns > WAITS_SLOW_NS ? 0 : low_ns;
 }
 
 /*
- * Whether requests begin at fixed times, so that none waits: the gaps are alike, and become shorter when requests take
- * longer. If they are alike and stay as long, they are turns of a queue that never becomes empty, or the client sends
- * its next request after the answer.
+ * Whether all gaps of the session are about as long, and longer than usual turns: requests begin at fixed times, or the
+ * client sends its next request some time after the answer. Then none waits, unless it begins at once. In a queue some
+ * gaps are pauses, and much longer than the others.
  */
-static int waits_are_timed(const struct waits *waits)
+static int waits_are_alike(const struct waits *waits)
 {
-        const uint64_t shorter = waits->after_ns[0] - min_u64(waits->after_ns[0], waits->after_ns[1]);
-        const uint64_t longer = waits->length_ns[1] - min_u64(waits->length_ns[0], waits->length_ns[1]);
+        const uint64_t low_ns = gaps_quantile(&waits->gaps, WAITS_LOW_PERCENT);
 
-        return waits->known[0] == WAITS_KNOWN && waits->known[1] == WAITS_KNOWN && shorter * 2 >= longer;
+        return low_ns != UINT64_MAX && low_ns >= WAITS_THINK_NS &&
+               gaps_quantile(&waits->gaps, WAITS_HIGH_PERCENT) / WAITS_PAUSE_TIMES < low_ns;
 }
 
-/* Learns from a request and the gap after it. A pause among alike gaps counts as one of the longest of them. */
-static void waits_learn_after(struct waits *waits, const struct waits_step *step, uint64_t low_ns)
+/* Learns from a request and the gap after it. */
+static void waits_learn_after(struct waits *waits, const struct waits_step *step)
 {
-        const uint64_t gap_ns = low_ns ? min_u64(step->gap_ns, WAITS_PAUSE_TIMES * low_ns) : step->gap_ns;
-        const uint64_t length_ns = step->since_ns - min_u64(step->gap_ns, step->since_ns);
-        const int bought = step->bought != 0;
-
-        if (!bought)
-                gaps_learn(&waits->gaps, step->gap_ns);
         memmove(&waits->last_ns[1], waits->last_ns, sizeof(waits->last_ns) - sizeof(waits->last_ns[0]));
         waits->last_ns[0] = step->gap_ns;
-        waits->known[bought] += waits->known[bought] < WAITS_KNOWN;
-        learn_part(&waits->length_ns[bought], length_ns, waits->known[bought]);
-        learn_part(&waits->after_ns[bought], gap_ns, waits->known[bought]);
+        if (step->bought)
+                return;
+        gaps_learn(&waits->gaps, step->gap_ns);
+        learn_slowly(&waits->length_ns, max_u64(step->since_ns - min_u64(step->gap_ns, step->since_ns), 1));
 }
 
 /*
@@ -139,8 +138,8 @@ static uint64_t waits_queued(const struct waits *waits, uint64_t gap_ns, uint64_
         const uint64_t mean_ns = max_u64(waits->turn_ns ? waits->turn_ns : WAITS_TURN_NS, low_ns);
         const uint64_t interval_ns = min_u64(max_u64(waits->interval_ns, 1), WAITS_INTERVAL_MOST_NS);
         const uint64_t turn_ns = max_u64(min_u64(mean_ns, interval_ns / WAITS_TURN_PART), 1);
-        const uint64_t turns = min_u64(gap_ns / turn_ns, WAITS_TURNS_MOST) * WAITS_ONE +
-                               gap_ns % turn_ns * WAITS_ONE / turn_ns;
+        const uint64_t turns =
+                min_u64(gap_ns / turn_ns, WAITS_TURNS_MOST) * WAITS_ONE + gap_ns % turn_ns * WAITS_ONE / turn_ns;
         const uint64_t quarter = waits_decay(turns / 4), half = quarter * quarter / WAITS_ONE;
         const uint64_t with = queued * (half * half / WAITS_ONE) / WAITS_ONE * interval_ns,
                        without = (WAITS_ONE - queued) * turn_ns;
@@ -194,25 +193,17 @@ static uint64_t waits_slow(const struct waits *waits)
         return longest <= min_u64(WAITS_SLOW_NS, waits->interval_ns / WAITS_SLOW_PART) ? shortest : 0;
 }
 
-/*
- * Updates the distribution for a request that follows another one. Returns the probability that it was queued, of
- * WAITS_ONE. *ret_low_ns: shortest turn that the session's gaps show, ns. Most gaps are pauses, so the shortest ones are
- * turns; alike gaps may be pauses until it is known what they are.
- */
-static uint64_t waits_follow(struct waits *waits, const struct waits_step *step, uint64_t *ret_low_ns)
+/* Updates the distribution for a request that follows another one. Returns the probability that it was queued, of
+ * WAITS_ONE. low_ns: shortest turn that the session's gaps show, ns. */
+static uint64_t waits_follow(struct waits *waits, const struct waits_step *step, uint64_t low_ns)
 {
-        const int alike = waits_are_alike(waits, ret_low_ns);
         uint64_t probable, queued;
 
-        waits_learn_after(waits, step, *ret_low_ns);
-        if (alike && waits_are_timed(waits))
-                return 0;
-        *ret_low_ns = alike && waits->known[1] < WAITS_KNOWN ? 0 : max_u64(*ret_low_ns, waits_slow(waits));
         waits_grow(waits, step->since_ns);
         probable = waits_shrink(waits);
-        queued = waits_queued(waits, step->gap_ns, *ret_low_ns, probable);
+        queued = waits_queued(waits, step->gap_ns, low_ns, probable);
         if (waits->row == 1)
-                waits_learn_together(waits, step->gap_ns, *ret_low_ns, probable);
+                waits_learn_together(waits, step->gap_ns, low_ns, probable);
         return queued;
 }
 
@@ -223,7 +214,10 @@ void waits_begin(struct waits *waits, const struct waits_step *step, uint64_t sl
         if (waits->row) {
                 waits->cycle_ns += step->since_ns;
                 waits->cycle++;
-                queued = waits_fit(waits, slo_ns) ? waits_follow(waits, step, &low_ns) : 0;
+                waits_learn_after(waits, step);
+                low_ns = max_u64(waits_low(waits), waits_slow(waits));
+                if (waits_fit(waits, slo_ns) && (step->gap_ns <= WAITS_TURN_NS || !waits_are_alike(waits)))
+                        queued = waits_follow(waits, step, low_ns);
         }
         if (queued < WAITS_ONE / 2)
                 waits_learn(waits);

@@ -14,10 +14,10 @@
  * Arrivals in bursts: if more requests follow one that has not waited than random arrivals explain, a part of the
  * requests is taken to arrive together with the one before. That errs towards longer waits.
  *
- * Requests at fixed times: if all gaps are about as long and become shorter when requests take longer, no request waits.
+ * Requests at fixed times, or some time after the answer: if all gaps are about as long, no request waits.
  *
- * Not known: a client that never pauses looks like an overloaded queue, although it may only send its next request when
- * it has the answer to the previous one.
+ * Not known: a client whose pauses are all shorter than 0.4 ms looks like an overloaded queue, although it may only send
+ * its next request when it has the answer to the previous one.
  */
 #pragma once
 
@@ -27,26 +27,22 @@
 
 #define WAITS 96u          /* bins of the distribution; the last one has all longer waits */
 #define WAITS_PER_SLO 24u  /* bins up to the objective */
-#define WAITS_KNOWN 16u    /* requests from which on their means count */
 #define WAITS_LAST 3u      /* a client whose last gaps were all long may need as long for a turn now */
 #define WAITS_ONE 0x10000u /* fixed-point value of 1: probabilities, and the decay per bin */
 
 struct waits {
-        uint32_t p[WAITS];    /* probability that the wait is about so many bins; sum: about WAITS_ONE */
-        uint64_t bin_ns;      /* width of a bin, ns */
-        uint64_t interval_ns; /* mean time between the begins of two requests, ns; 0: unknown */
-        uint32_t together;    /* part of the requests that arrives together with the one before, of WAITS_ONE */
-        uint32_t intervals;   /* intervals in that mean, up to WAITS_INTERVALS */
-        uint64_t cycle_ns;    /* time since the begin of the first request after the last pause, ns */
-        uint32_t cycle;       /* requests that began in that time */
-        uint64_t turn_ns;     /* mean turn, ns; 0: unknown */
+        uint32_t p[WAITS];            /* probability that the wait is about so many bins; sum: about WAITS_ONE */
+        uint64_t bin_ns;              /* width of a bin, ns */
+        uint64_t interval_ns;         /* mean time between the begins of two requests, ns; 0: unknown */
+        uint32_t together;            /* part of the requests that arrives together with the one before, of WAITS_ONE */
+        uint32_t intervals;           /* intervals in that mean, up to WAITS_INTERVALS */
+        uint64_t cycle_ns;            /* time since the begin of the first request after the last pause, ns */
+        uint32_t cycle;               /* requests that began in that time */
+        uint64_t turn_ns;             /* mean turn, ns; 0: unknown */
         uint64_t last_ns[WAITS_LAST]; /* last gaps, ns; the newest one first */
-        struct gaps gaps;     /* gaps after requests beside which the objective allowed no BE */
-        /* mean length and following gap of requests without [0] and with [1] BE that the objective allowed, ns; their
-         * number, up to WAITS_KNOWN */
-        uint64_t length_ns[2], after_ns[2];
-        uint32_t known[2];
-        uint32_t row;         /* requests since the last pause, the present one included; 0: none yet */
+        struct gaps gaps;             /* gaps after requests beside which the objective allowed no BE */
+        uint64_t length_ns;           /* mean length of those requests, ns; 0: unknown */
+        uint32_t row;                 /* requests since the last pause, the present one included; 0: none yet */
 };
 
 /* How a request follows the one before it. */

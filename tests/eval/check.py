@@ -508,7 +508,7 @@ class Writing(unittest.TestCase):
 
 
 class Slots:
-    """Stands in for a language model: counts the steps, and refuses a slot that is in use."""
+    """Stands in for a language model: counts the steps, and the prompts of each slot."""
 
     def __init__(self, slots):
         self.sizes, self.used, self.steps = unittest.mock.Mock(slots=slots), [], 0

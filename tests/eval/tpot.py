@@ -57,6 +57,8 @@ class Pair:
 
 def rate(loop):
     times = loop["latencies_ms"][int(len(loop["latencies_ms"]) * WARM_SHARE):]
+    if not times:
+        raise Failed("the job made no step in a phase: use a longer --seconds")
     return 1000 / statistics.fmean(times)
 
 
@@ -75,10 +77,12 @@ class Table:
 
 def natively(options, folder):
     pair = Pair(Native(options, folder), options, folder, "native")
-    table = Table(pair.steps())
-    table.row("natively, alone", *pair.phase(False))
-    table.row("natively, both", *pair.phase(True))
-    pair.end()
+    try:
+        table = Table(pair.steps())
+        table.row("natively, alone", *pair.phase(False))
+        table.row("natively, both", *pair.phase(True))
+    finally:
+        pair.end()
     return table
 
 

@@ -145,8 +145,9 @@ static uint64_t random_ns(uint64_t mean_ns)
         return (uint64_t)(-(double)mean_ns * log(u));
 }
 
-/* Serves 4,000 requests of 1 ms that arrive at random times. Returns their true p99, from arrival to end. */
-static uint64_t serve_random(struct ph_client *client, uint64_t mean_ns, int stated)
+/* Serves 4,000 requests of 1 ms that arrive at random times. The client takes each from its queue turn_ns after the end
+ * of the last one. Returns their true p99, from arrival to end. */
+static uint64_t serve_random(struct ph_client *client, uint64_t mean_ns, uint64_t turn_ns, int stated)
 {
         uint64_t arrival = ph_now();
 
@@ -160,6 +161,7 @@ static uint64_t serve_random(struct ph_client *client, uint64_t mean_ns, int sta
                 while (client->running || client->synchronise)
                         ph_run_for(5 * US);
                 client->latency[client->n_latency - 1] = ph_now() - arrival;
+                ph_run_for(turn_ns);
         }
         return ph_latency(client, 990);
 }
@@ -169,13 +171,14 @@ static uint64_t serve_random(struct ph_client *client, uint64_t mean_ns, int sta
 Test(sched_objective, the_queue_in_the_client_counts, .timeout = 60)
 {
         static const struct {
-                uint64_t mean_ns;
+                uint64_t mean_ns, turn_ns;
                 int stated;
-        } cases[] = {{4 * MS, 1}, {4 * MS, 0}, {2 * MS, 1}, {2 * MS, 0}};
+        } cases[] = {{4 * MS, 0, 1}, {4 * MS, 0, 0}, {2 * MS, 0, 1}, {2 * MS, 0, 0}, {4 * MS, 100 * US, 0},
+                {2 * MS, 100 * US, 0}, {4 * MS, 200 * US, 0}, {2 * MS, 200 * US, 0}};
 
         for (size_t i = 0; i < DS_ARRAY_SIZE(cases); i++) {
                 struct ph_client *client = opened("fifo", &FACTOR(1000));
-                const uint64_t true_ns = serve_random(client, cases[i].mean_ns, cases[i].stated);
+                const uint64_t true_ns = serve_random(client, cases[i].mean_ns, cases[i].turn_ns, cases[i].stated);
                 const uint64_t found_ns = objective_of(client).alone_ns[DS_SLO_LATENCY];
 
                 cr_assert(found_ns > true_ns * 8 / 10 && found_ns < true_ns * 12 / 10, "%zu: %llu instead of %llu", i,

@@ -15,6 +15,7 @@
 #define N_MAX 400
 #define ADMIN_GID 4242
 #define ADMIN_UID 4003
+#define CALLER "detshare-caller"
 
 struct passwd *__real_getpwnam(const char *name);
 struct passwd *__wrap_getpwnam(const char *name);
@@ -33,9 +34,16 @@ static int no_memory(void)
         return 1;
 }
 
+/* Pretends that the caller has this name: in a container it may have only a number. */
 struct passwd *__wrap_getpwnam(const char *name)
 {
-        return no_memory() ? NULL : __real_getpwnam(name);
+        static struct passwd caller = {.pw_name = (char *)CALLER};
+
+        caller.pw_uid = geteuid();
+        caller.pw_gid = getegid();
+        if (no_memory())
+                return NULL;
+        return strcmp(name, CALLER) ? __real_getpwnam(name) : &caller;
 }
 
 FILE *__wrap_fdopen(int fd, const char *mode)
@@ -62,14 +70,6 @@ struct group *getgrnam(const char *name)
 
 /* --- two configurations ------------------------------------------------------------------------------------------- */
 
-/* The name of a user that exists: that of the caller, which has none in some containers, or root. */
-static const char *user_name(void)
-{
-        const struct passwd *pw = getpwuid(geteuid());
-
-        return pw ? pw->pw_name : "root";
-}
-
 static void put(const struct fixture *f, const char *name, const char *text)
 {
         char path[128];
@@ -89,7 +89,7 @@ static void put_configuration(const struct fixture *f, int second)
         snprintf(text, sizeof(text),
                 "[daemon]\npolicy=%s\n[limits]\norphan_seconds=%d\n[class]\nls_uids=%s\n[user %s]\nsessions=%d\n"
                 "[group detshare-admin]\nmemory=none\n",
-                second ? "clever" : "fifo", second ? 30 : 20, user_name(), user_name(), second ? 2 : 1);
+                second ? "clever" : "fifo", second ? 30 : 20, CALLER, CALLER, second ? 2 : 1);
         put(f, "x.conf", text);
         put(f, "conf.d/1.conf",
                 second ? "[limits]\nkernel_seconds=40\n[policy clever]\na=1\nb=2\n"

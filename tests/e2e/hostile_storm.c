@@ -561,6 +561,9 @@ int main(int argc, char **argv)
         if (argc > 3)
                 only = atoi(argv[3]);
         setbuf(stdout, NULL);
+        /* the storm is another user's: sessions of one user share that user's turns and its time of the clock */
+        if (!h_is_root("a user beside another one's storm"))
+                return h_finish();
         shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         if (shared == MAP_FAILED)
                 return 1;

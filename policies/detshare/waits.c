@@ -17,6 +17,7 @@
 #define WAITS_TOGETHER_OF 128    /* requests over which it is learned which part arrives together */
 #define WAITS_TOGETHER_MOST (WAITS_ONE / 16 * 15)
 #define WAITS_LOW_PERCENT 5u   /* quantile of the gaps that counts as a short one, percent, at most */
+#define WAITS_BUSY_PERCENT 50u /* the same as a part of the session's load, percent */
 #define WAITS_HIGH_PERCENT 97u /* quantile of the gaps that counts as a long one, percent */
 #define WAITS_PAUSE_TIMES 3u   /* a session pauses if its longer gaps are so many times its short ones */
 #define WAITS_TURNS_MOST 16u   /* a gap of so many mean turns is a pause */
@@ -98,7 +99,7 @@ static uint64_t waits_shrink(struct waits *waits)
  */
 static uint64_t waits_low(const struct waits *waits)
 {
-        const uint64_t busy = waits->length_ns * (WAITS_LOW_PERCENT * 10) / max_u64(waits->interval_ns, 1);
+        const uint64_t busy = waits->length_ns * WAITS_BUSY_PERCENT / max_u64(waits->interval_ns, 1);
         const uint64_t low_ns = gaps_quantile(&waits->gaps, (uint32_t)min_u64(max_u64(busy, 1), WAITS_LOW_PERCENT));
 
         return low_ns > WAITS_SLOW_NS ? 0 : low_ns;

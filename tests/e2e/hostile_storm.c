@@ -355,7 +355,7 @@ static void hostile(void)
 {
         static struct ring rings[SESSIONS];
 
-        if (geteuid() == 0 && setuid(HOSTILE_UID))
+        if (setuid(HOSTILE_UID))
                 _exit(1);
         setpriority(PRIO_PROCESS, 0, 19);
         for (uint32_t i = 0; i < SESSIONS; i++)

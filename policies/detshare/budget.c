@@ -14,6 +14,11 @@ int budget_is_spent(const struct budget *budget)
         return budget->debt > BUDGET_SPENT && !budget->retry;
 }
 
+int budget_is_rich(const struct budget *budget)
+{
+        return budget->left >= BUDGET_RICH;
+}
+
 /* Decides whether the objective is in reach, from a request that costs the budget `cost`. may: misses that the
  * objective permits, permille. */
 static void budget_judge(struct budget *budget, int32_t cost, int32_t may)
@@ -45,6 +50,24 @@ static int32_t budget_cost(const struct budget *budget, uint64_t ns, uint64_t ma
         return (int32_t)(missed * BUDGET_MISS / WAITS_ONE);
 }
 
+static void budget_reset(struct budget *budget)
+{
+        budget->left = budget->debt = budget->judged = budget->lost = 0;
+        budget->retry = 0;
+}
+
+void budget_begin(struct budget *budget, const struct waits_step *step, int counted, uint64_t slo_ns)
+{
+        if (!counted && !waits_fit(&budget->waits, slo_ns))
+                budget_reset(budget);
+        if (counted)
+                waits_none(&budget->waits, slo_ns);
+        else
+                waits_begin(&budget->waits, step, slo_ns);
+        if (budget->waits.row == 1)
+                budget->before = budget->left;
+}
+
 /* Counts the present request, which took ns. attain_permille: share of requests that must meet the objective. */
 static void budget_count(struct budget *budget, uint64_t ns, uint64_t slo_ns, uint32_t attain_permille)
 {
@@ -55,6 +78,8 @@ static void budget_count(struct budget *budget, uint64_t ns, uint64_t slo_ns, ui
         const int32_t debt = budget->debt + missed - may * (BUDGET_MISS / 1000);
 
         budget->left = left > BUDGET_MOST ? BUDGET_MOST : left < BUDGET_LEAST ? BUDGET_LEAST : left;
+        if (waits_are_endless(&budget->waits) && budget->left < budget->before - BUDGET_MISS)
+                budget->left = budget->before - BUDGET_MISS;
         budget->debt = debt < 0 ? 0 : debt > BUDGET_DEBT_MOST ? BUDGET_DEBT_MOST : debt;
         budget_judge(budget, missed, may);
 }
@@ -91,7 +116,8 @@ uint64_t budget_until(const struct budget *budget, uint64_t slo_ns)
                               waits_quantile(&budget->waits, BUDGET_WAIT_PERCENT);
         const uint64_t may = budget_may(slo_ns);
 
-        if (budget->samples < BUDGET_KNOWN || budget->left < (budget->waits.row > 1 ? BUDGET_RICH : 0) || may <= need)
+        if (budget->samples < BUDGET_KNOWN || may <= need || budget->left < 0 ||
+                (budget->waits.row > 1 && !budget_is_rich(budget)))
                 return 0;
         return may - need;
 }

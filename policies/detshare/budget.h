@@ -17,6 +17,9 @@
  *
  * A request that has waited in its client delays those behind it, so BE runs beside it only while a whole miss is left
  * in the budget. How long it has waited is an estimate (waits.h); a probable miss counts with its probability.
+ *
+ * A closed loop looks like a queue without an end, in which all requests miss the objective whatever BE does. So such a
+ * row of requests costs no more than one miss. An objective that the client changes starts with an empty budget.
  */
 #pragma once
 
@@ -26,7 +29,7 @@
 #define BUDGET_SHARE 3   /* share of a request per permille that may miss: 4 without a reserve for wrong estimates */
 #define BUDGET_MOST 8000 /* largest budget: two misses */
 #define BUDGET_RICH 4000 /* budget from which BE may also run beside requests that have waited: one miss */
-#define BUDGET_LEAST (-48000)  /* smallest budget: older misses do not count any more */
+#define BUDGET_LEAST (-16000)  /* smallest budget: older misses do not count any more */
 #define BUDGET_SPENT 4000      /* debt from which on BE must not delay requests: one miss */
 #define BUDGET_DEBT_MOST 48000 /* largest debt */
 /* An objective is out of reach if, of up to BUDGET_JUDGED requests that BE did not delay, more than BUDGET_LOST times as
@@ -50,13 +53,18 @@ struct budget {
         struct waits waits;
         uint64_t mean_ns, deviation_ns; /* length of requests beside which the objective allowed no BE, ns */
         uint32_t samples;               /* such requests that count, up to BUDGET_SAMPLES */
-        uint32_t in_row, unused;        /* short ones that followed each other and did not count; always zero */
+        uint32_t in_row;                /* short ones that followed each other and did not count */
         int32_t left;                   /* in units of which a miss costs BUDGET_MISS */
+        int32_t before;                 /* the same before the present row of requests */
         int32_t debt;                   /* cost of requests longer than the objective, above what may be */
         int32_t judged;                 /* requests since BE last delayed any, up to BUDGET_JUDGED */
         int32_t lost;                   /* cost of their misses */
         uint32_t retry;                 /* requests until the objective is tried again; 0: it is in reach */
 };
+
+/* A request begins. counted: 1: the objective leaves out what the request waited in its client, so it may be another one
+ * for each request. */
+void budget_begin(struct budget *budget, const struct waits_step *step, int counted, uint64_t slo_ns);
 
 /* The present request has ended; it took ns. bought: 1: BE ran beside it because the budget allowed that, or as a
  * trial. */
@@ -64,6 +72,9 @@ void budget_end(struct budget *budget, uint64_t ns, int bought, uint64_t slo_ns,
 
 /* Whether so many requests have missed the objective, which is in reach, that BE must not delay further ones. */
 int budget_is_spent(const struct budget *budget);
+
+/* Whether the budget can pay for a whole miss. */
+int budget_is_rich(const struct budget *budget);
 
 /* Time for which BE may run beside the present request from its begin on, ns: the request would then still meet its
  * objective if BE left. 0: BE may not run beside it. */

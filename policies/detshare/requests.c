@@ -240,11 +240,9 @@ static void ls_open(struct detshare *d, struct ls *ls, uint64_t gap_ns)
                 learn_slowly(&ls->mean_idle_ns, max_u64(gap_ns, 1));
                 gaps_learn(&ls->between, gap_ns);
         }
-        if (ls->slo_ns && ls->counted)
-                waits_none(&ls->budget.waits, ls->slo_ns);
-        else if (ls->slo_ns)
-                waits_begin(&ls->budget.waits, &(struct waits_step){d->now_ns - ls->begin_ns, gap_ns, ls->bought},
-                        ls->slo_ns);
+        if (ls->slo_ns)
+                budget_begin(&ls->budget, &(struct waits_step){d->now_ns - ls->begin_ns, gap_ns, ls->bought},
+                        ls->counted, ls->slo_ns);
         ls->open = 1;
         positions_begin(&ls->positions);
         ls->begin_ns = d->now_ns;

@@ -6,6 +6,8 @@
 #include "policies/detshare/mean.h"
 
 #define WAITS_INTERVALS 512u
+#define WAITS_RECENT 32u /* intervals of which the recent mean knows the load */
+#define WAITS_CHANGE 2u  /* a recent mean so many times the mean, or so small a part of it, is another load */
 #define WAITS_INTERVAL_MOST_NS (1ull << 40) /* a longer mean interval counts as this one, ns */
 #define WAITS_THINK_NS 400000ull            /* alike gaps of at least this length are no turns, ns */
 /* A client needs a while to take the next request from its queue, its turn: a Python program 50 to 300 us. */
@@ -35,9 +37,13 @@ static uint64_t waits_bin(uint64_t slo_ns)
         return max_u64(slo_ns / WAITS_PER_SLO, 1);
 }
 
-/* Whether the bins still suit the objective: one that is a factor of the latency alone changes a little all the
- * time. */
-static int waits_fit(const struct waits *waits, uint64_t slo_ns)
+int waits_are_endless(const struct waits *waits)
+{
+        return waits->row > WAITS_ROW_MOST;
+}
+
+/* An objective that is a factor of the latency alone changes a little all the time. */
+int waits_fit(const struct waits *waits, uint64_t slo_ns)
 {
         const uint64_t bin_ns = waits_bin(slo_ns);
 
@@ -153,12 +159,20 @@ static uint64_t waits_queued(const struct waits *waits, uint64_t gap_ns, uint64_
 /*
  * Learns the mean interval at a pause: from one pause to the next as many requests arrive as are answered. Within a row
  * the intervals between begins would not do, because those of an overloaded session say only how long requests take.
+ * After a change of the load, older intervals do not count.
  */
 static void waits_learn(struct waits *waits)
 {
         for (uint32_t i = 0; i < waits->cycle && i < WAITS_INTERVALS; i++) {
                 waits->intervals += waits->intervals < WAITS_INTERVALS;
                 learn_part(&waits->interval_ns, waits->cycle_ns / waits->cycle, waits->intervals);
+                learn_part(&waits->recent_ns, waits->cycle_ns / waits->cycle,
+                        (uint32_t)min_u64(waits->intervals, WAITS_RECENT));
+        }
+        if (waits->recent_ns > WAITS_CHANGE * waits->interval_ns ||
+                waits->recent_ns < waits->interval_ns / WAITS_CHANGE) {
+                waits->interval_ns = waits->recent_ns;
+                waits->intervals = min_u64(waits->intervals, WAITS_RECENT);
         }
         waits->cycle_ns = waits->cycle = 0;
 }
@@ -215,6 +229,8 @@ void waits_begin(struct waits *waits, const struct waits_step *step, uint64_t sl
         if (waits->row) {
                 waits->cycle_ns += step->since_ns;
                 waits->cycle++;
+                if (waits_are_endless(waits))
+                        waits->cycle_ns = waits->cycle = 0;
                 waits_learn_after(waits, step);
                 low_ns = max_u64(waits_low(waits), waits_slow(waits));
                 if (waits_fit(waits, slo_ns) && (step->gap_ns <= WAITS_TURN_NS || !waits_are_alike(waits)))

@@ -17,7 +17,8 @@
  * Requests at fixed times, or some time after the answer: if all gaps are about as long, no request waits.
  *
  * Not known: a client whose pauses are all shorter than 0.4 ms looks like an overloaded queue, although it may only send
- * its next request when it has the answer to the previous one.
+ * its next request when it has the answer to the previous one. Such a row has no end: after WAITS_ROW_MOST requests it
+ * says nothing about the arrivals of other requests.
  */
 #pragma once
 
@@ -25,15 +26,17 @@
 
 #include "policies/detshare/gaps.h"
 
-#define WAITS 96u          /* bins of the distribution; the last one has all longer waits */
-#define WAITS_PER_SLO 24u  /* bins up to the objective */
-#define WAITS_LAST 3u      /* a client whose last gaps were all long may need as long for a turn now */
-#define WAITS_ONE 0x10000u /* fixed-point value of 1: probabilities, and the decay per bin */
+#define WAITS 96u           /* bins of the distribution; the last one has all longer waits */
+#define WAITS_PER_SLO 24u   /* bins up to the objective */
+#define WAITS_LAST 3u       /* a client whose last gaps were all long may need as long for a turn now */
+#define WAITS_ROW_MOST 128u /* longest row of requests that random arrivals explain, up to a load of 75% */
+#define WAITS_ONE 0x10000u  /* fixed-point value of 1: probabilities, and the decay per bin */
 
 struct waits {
         uint32_t p[WAITS];            /* probability that the wait is about so many bins; sum: about WAITS_ONE */
         uint64_t bin_ns;              /* width of a bin, ns */
         uint64_t interval_ns;         /* mean time between the begins of two requests, ns; 0: unknown */
+        uint64_t recent_ns;           /* the same of the last requests, ns; 0: unknown */
         uint32_t together;            /* part of the requests that arrives together with the one before, of WAITS_ONE */
         uint32_t intervals;           /* intervals in that mean, up to WAITS_INTERVALS */
         uint64_t cycle_ns;            /* time since the begin of the first request after the last pause, ns */
@@ -56,6 +59,12 @@ void waits_begin(struct waits *waits, const struct waits_step *step, uint64_t sl
 
 /* A request begins that has not waited, or whose wait the objective already leaves out. */
 void waits_none(struct waits *waits, uint64_t slo_ns);
+
+/* Whether the present request belongs to a row that random arrivals do not explain: a closed loop, or an overload. */
+int waits_are_endless(const struct waits *waits);
+
+/* Whether the distribution is for this objective, ns, or for one that is a little different. */
+int waits_fit(const struct waits *waits, uint64_t slo_ns);
 
 /* Probability that the present request has waited for longer than ns, of WAITS_ONE. */
 uint32_t waits_over(const struct waits *waits, uint64_t ns);

@@ -153,7 +153,7 @@ static uint32_t bought_percent(const struct quiet *quiet)
                                      : client.arrival_ns + exponential(&client, quiet->interval_ns);
                 client.arrival_ns = at;
                 begin_ns = max_u64(at, end_ns + 40 * US);
-                waits_begin(&budget.waits, &(struct waits_step){begin_ns - last_ns, begin_ns - end_ns, bought_before},
+                budget_begin(&budget, &(struct waits_step){begin_ns - last_ns, begin_ns - end_ns, bought_before}, 0,
                         quiet->slo_ns);
                 bought = i % 64 && budget_until(&budget, quiet->slo_ns);
                 n += i >= 10000 && bought;
@@ -183,6 +183,58 @@ Test(policy_budget, requests_that_do_not_wait_are_not_taken_for_a_queue)
 
         for (size_t i = 0; i < DS_ARRAY_SIZE(quiets); i++)
                 cr_expect_geq(bought_percent(&quiets[i]), 90, "%s: %u", quiets[i].name, bought_percent(&quiets[i]));
+}
+
+/* A request of 1 ms that begins gap_ns after the end of the one before. Returns whether the budget allows BE beside it. */
+static int next_request(struct budget *budget, uint64_t gap_ns, uint64_t slo_ns)
+{
+        int bought;
+
+        budget_begin(budget, &(struct waits_step){MS + gap_ns, gap_ns, 0}, 0, slo_ns);
+        bought = budget_until(budget, slo_ns) != 0;
+        budget_end(budget, MS, 0, slo_ns, 990);
+        return bought;
+}
+
+/*
+ * A program that warms up in a closed loop, which looks like an overloaded queue: of the requests that follow at random
+ * times most have BE beside them after 200 requests. If some gaps of the loop are longer, it looks like several queues,
+ * and it takes 600 requests.
+ */
+Test(policy_budget, a_closed_loop_says_little_about_later_requests)
+{
+        for (uint32_t row = 20; row <= 800; row *= 2) {
+                struct client client = {.seed = 5};
+                struct budget budget = {.left = 0};
+                const uint32_t from = row > 400 ? 200 : 600;
+                uint32_t bought = 0;
+
+                for (uint32_t i = 1; i <= 800; i++)
+                        next_request(&budget, i % row ? 50 * US : 900 * US, 6 * MS);
+                for (uint32_t i = 0; i < from + 400; i++) {
+                        const int is = next_request(&budget, max_u64(exponential(&client, 3 * MS), 50 * US), 6 * MS);
+
+                        bought += i >= from && is;
+                }
+                cr_expect_geq(bought, 300, "rows of %u: %u of 400", row, bought);
+        }
+}
+
+/* Misses of an objective say nothing about another one. */
+Test(policy_budget, a_changed_objective_starts_with_an_empty_budget)
+{
+        struct budget budget = {.left = 0};
+
+        for (uint32_t i = 0; i < 50; i++)
+                next_request(&budget, 10 * MS, MS / 2);
+        cr_assert_gt(budget.debt, 0);
+        next_request(&budget, 10 * MS, 6 * MS);
+        cr_assert_eq(budget.debt, 0);
+        cr_assert_eq(budget.left, 30);
+        for (uint32_t i = 0; i < 400; i++)
+                next_request(&budget, 10 * MS, 6 * MS - i % 2 * MS / 4);
+        cr_assert_geq(
+                budget.left, BUDGET_RICH, "a factor of what the session has alone changes a little: %d", budget.left);
 }
 
 /* Requests that arrive at once wait longer than random ones: the estimate must not be below the truth. */

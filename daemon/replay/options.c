@@ -49,8 +49,8 @@ const char ds_replay_usage[] =
         "\n"
         "WORKLOAD is a built-in one, a profile, or a table (.csv); A+B is one after the other. ARRIVALS is\n"
         "poisson:RATE, uniform:RATE, closed, or a file (DISB, Apollo, Azure LLM, seconds). KEY is name, slo (a time,\n"
-        "or a factor such as 1.5x), stated (1: the session states arrivals), id (task of a DISB file), speed (of a\n"
-        "trace), queue (operations), sm_percent.\n";
+        "or a factor such as 1.5x), stated (1: the session states arrivals), think (time from a result to the next\n"
+        "request, closed LS sessions), id (task of a DISB file), speed (of a trace), queue (operations), sm_percent.\n";
 
 static int usage(char *message, size_t message_size, const char *fmt, ...) ds_printf(3, 4);
 static int usage(char *message, size_t message_size, const char *fmt, ...)
@@ -182,6 +182,8 @@ static int session_key(
                 return 0;
         } else if (!strcmp(word, "stated") && read_count(value, 0, 1, &number)) {
                 session->states_arrivals = number != 0;
+        } else if (!strcmp(word, "think") && read_time(value, &session->think_ns)) {
+                return 0;
         } else if (!strcmp(word, "id")) {
                 words->id = value;
         } else if (!strcmp(word, "speed")) {
@@ -193,11 +195,11 @@ static int session_key(
         } else if (!strcmp(word, "sm_percent") && read_count(value, 1, 100, &number)) {
                 session->sm_percent = (uint32_t)number;
         } else if (!strcmp(word, "name") || !strcmp(word, "slo") || !strcmp(word, "queue") ||
-                   !strcmp(word, "sm_percent") || !strcmp(word, "stated")) {
+                   !strcmp(word, "sm_percent") || !strcmp(word, "stated") || !strcmp(word, "think")) {
                 return usage(message, size, "%.20s=%.40s: not a valid value", word, value);
         } else {
                 return usage(message, size,
-                        "%.40s: unknown key, the keys are name, slo, stated, id, speed, queue, sm_percent", word);
+                        "%.40s: unknown key, the keys are name, slo, stated, think, id, speed, queue, sm_percent", word);
         }
         return 0;
 }

@@ -221,7 +221,7 @@ static void request_follow(struct session *session)
         struct run *run = session->run;
 
         if (ds_replay_arrivals_closed(session->config->arrivals))
-                session->arrival.ns = run->now;
+                session->arrival.ns = run->now + (session->has_result ? session->config->think_ns : 0);
         else
                 session->arrival = ds_replay_arrivals_next(session->config->arrivals);
         session->begin_ns = session->arrival.ns;

@@ -9,7 +9,8 @@
  * - A session with arrivals is a server. It works on one request at a time, in the order of arrival. It submits a
  *   request's kernels as its queue has room, and the next request when the last one has ended. A request's latency
  *   is from its arrival to the moment at which the end of its last kernel is seen.
- * - A closed session submits step after step, as much as its queue holds, like a training loop.
+ * - A closed BE session submits step after step, as much as its queue holds, like a training loop. A closed LS session
+ *   submits the next request `think_ns` after the result of the one before, like a decode loop.
  * - A request with tokens (of an LLM) is a part of the first workload (its context, in `samples` of that) and then
  *   the second workload once per generated token. Requests are not batched.
  * - When a request ends, its server has the result, and the policy hears of it as of a client that waits.
@@ -46,6 +47,7 @@ struct ds_replay_session {
         uint32_t slo_permille; /* objective as a factor of the latency alone, permille; 0: none */
         uint32_t queue, sm_percent;
         int states_arrivals; /* 1: the session states when each request arrived */
+        uint64_t think_ns;   /* closed LS session: time from a request's result to the next request, ns */
 };
 
 struct ds_replay_config {

@@ -358,6 +358,20 @@ Test(replay, a_request_alone_takes_its_way_its_kernels_and_the_way_back)
         rig_free();
 }
 
+/* A step of 15.5 us and 84.5 us of thinking: 10,000 steps a second. The first one begins at once. */
+Test(replay, a_decode_loop_thinks_between_its_steps)
+{
+        struct ds_replay_session *loop;
+
+        rig_init("fifo", S / 10);
+        loop = session(workload(0, TEN), DETSHARE_CLASS_LS, "closed", 0);
+        loop->think_ns = 84500;
+        rig_run();
+        cr_assert_eq(rig.result.sessions[0].ended, 1000);
+        cr_assert_eq(rig.result.sessions[0].max_ns, 4000 + 9300 + 2200);
+        rig_free();
+}
+
 Test(replay, a_server_that_cannot_keep_up_falls_behind)
 {
         rig_init("fifo", S);

@@ -21,6 +21,7 @@
  *      tide.c          sums up what the running requests require, and whether one of them holds BE
  *      requests.c      learns each LS session's requests: begin and end, length, gaps, SMs
  *      felt.c          measures what BE costs requests; budget.c and waits.c: what an objective leaves for BE
+ *      sharing.c       measures what both achieve side by side, with BE on all SMs and on parts of them
  *      gaps.c, mean.c  statistics; interference.c: the calibration of the GPU
  *      state.h         everything that the policy remembers; params.c: its parameters
  *
@@ -79,6 +80,21 @@ static void bounds_init(struct detshare *d, const struct detshare_policy_config 
         }
 }
 
+/* The ways to share: all SMs, and the rungs next to three quarters, a half and a quarter of them. */
+static void ways_init(struct detshare *d)
+{
+        d->n_ways = 1;
+        d->way_sms[0] = d->n_sms;
+        for (uint32_t quarters = 3; quarters; quarters--) {
+                const uint32_t at = stair_at_least(&d->upper, d->n_sms * quarters / 4);
+
+                if (at == d->upper.n || d->upper.n_sms[at] >= d->way_sms[d->n_ways - 1])
+                        continue;
+                d->way_sms[d->n_ways] = d->upper.n_sms[at];
+                d->way_rung[d->n_ways++] = d->upper.rung[at];
+        }
+}
+
 static int detshare_init(void *state, const struct detshare_policy_config *config)
 {
         struct detshare *d = state;
@@ -88,6 +104,7 @@ static int detshare_init(void *state, const struct detshare_policy_config *confi
         d->n_sms = config->n_sms;
         d->mask_permille = config->mask_permille;
         stair_side_init(&d->upper, config, DETSHARE_SIDE_UPPER, DETSHARE_FAMILY_FINE);
+        ways_init(d);
         bounds_init(d, config);
         return 0;
 }

@@ -2,6 +2,7 @@
 #include "policies/detshare/explain.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "policies/detshare/mean.h"
 #include "policies/detshare/requests.h"
@@ -11,27 +12,47 @@ static double speed(uint64_t value)
         return (double)value / SHARING_ONE;
 }
 
+/* Adds what the other ways that are measured achieve. */
+static void explain_ways(const struct detshare *d, const struct ls *ls, uint32_t best, char *text, uint32_t size)
+{
+        for (uint32_t i = 0; i < ls_ways(d, ls); i++) {
+                const struct sharing_way *way = &ls->sharing.way[i];
+                const uint32_t length = (uint32_t)strlen(text);
+
+                if (i != best && sharing_is_known(way))
+                        snprintf(text + length, size - length, "; with best effort on %u SMs at %.2f and %.2f",
+                                d->way_sms[i], speed(way->ls), speed(way->be));
+        }
+}
+
 /* The sentence about a session whose objective is in reach. */
-static void explain_objective(const struct ls *ls, char *text, uint32_t size)
+static void explain_objective(const struct detshare *d, const struct ls *ls, char *text, uint32_t size)
 {
         const struct sharing *sharing = &ls->sharing;
         const uint64_t until_ns = budget_until(&ls->budget, ls->slo_ns);
+        const uint32_t best = sharing_best(sharing, ls_ways(d, ls), until_ns);
+        const struct sharing_way *way = &sharing->way[best];
 
-        if (budget_is_spent(&ls->budget))
+        if (budget_is_spent(&ls->budget)) {
                 snprintf(text, size, "held: more requests have missed the objective than may miss it");
-        else if (!sharing_is_known(sharing))
+                return;
+        }
+        if (!sharing_is_known(way)) {
                 snprintf(text, size, "learns what requests and best effort achieve side by side");
-        else if (!sharing_pays(sharing))
+                return;
+        }
+        if (!sharing_pays(sharing, best))
                 snprintf(text, size,
                         "held: side by side requests run at %.2f of their speed alone and best effort at %.2f, "
                         "which gains best effort less than the longer requests cost it",
-                        speed(sharing->ls), speed(sharing->be));
+                        speed(way->ls), speed(way->be));
         else
                 snprintf(text, size,
-                        "shares: side by side requests run at %.2f of their speed alone and best effort at %.2f; the "
-                        "objective allows that for %.2f ms of a request of %.2f ms",
-                        speed(sharing->ls), speed(sharing->be), (double)sharing_time(sharing, until_ns) / 1e6,
-                        (double)ls->length_ns / 1e6);
+                        "shares: side by side with best effort on %u of %u SMs requests run at %.2f of their speed "
+                        "alone and best effort at %.2f; the objective allows that for %.2f ms of a request of %.2f ms",
+                        d->way_sms[best], d->n_sms, speed(way->ls), speed(way->be),
+                        (double)sharing_time(sharing, best, until_ns) / 1e6, (double)ls->length_ns / 1e6);
+        explain_ways(d, ls, best, text, size);
 }
 
 /* The sentence about a session without an objective in reach. */
@@ -61,7 +82,7 @@ void detshare_explain(const void *state, uint64_t session, char *text, uint32_t 
                 if (!ls->seen || ls->id != session || !ls->length_ns)
                         continue;
                 if (ls->slo_ns > ls->length_ns && !ls->budget.retry)
-                        explain_objective(ls, text, size);
+                        explain_objective(d, ls, text, size);
                 else
                         explain_cost(d, ls, text, size);
         }

@@ -34,7 +34,7 @@
 
 #include <stdint.h>
 
-#define FELT_PIECE_NS 5000000u
+#define FELT_PIECE_NS 20000000u
 #define FELT_SAMPLES 16u
 #define FELT_KNOWN 4u  /* pairs, or requests of the base, from which on their mean counts */
 #define FELT_BASE 8u   /* number of last requests in the base */

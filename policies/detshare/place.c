@@ -37,6 +37,17 @@ static uint64_t be_until(const struct detshare *d, const struct detshare_corouti
         return coroutine->head_since_ns + (uint64_t)d->p[P_STARVE] * MS;
 }
 
+/* Whether a BE kernel belongs on the part of the SMs that BE has beside LS sessions that nearly never pause. Writes the
+ * place then. */
+static int be_shares(const struct detshare *d, const struct detshare_op_view *op, struct place *place)
+{
+        if (!d->way || op->all_resident)
+                return 0;
+        place->rung = d->way_rung[d->way];
+        place->blocks = be_blocks(d, op, d->way_sms[d->way]);
+        return 1;
+}
+
 /* Finds the place of a BE kernel while LS requests run. Returns 1 and the place; 0 if the kernel must wait. */
 static int be_beside(struct detshare *d, const struct detshare_coroutine_view *coroutine,
         const struct detshare_op_view *op, uint64_t queue_ns, struct place *place)
@@ -57,6 +68,8 @@ static int be_beside(struct detshare *d, const struct detshare_coroutine_view *c
                 wake_at(d, until);
                 return 0;
         }
+        if (be_shares(d, op, place))
+                return 1;
         if (be_rest(d, op) <= d->harmless_ns || !be_may_divide(d, op))
                 n_sms = d->n_sms;
         else if (at < d->upper.n)
@@ -90,6 +103,8 @@ static int be_between(struct detshare *d, const struct detshare_coroutine_view *
         uint32_t at = d->upper.n;
         int meets, divides;
 
+        if (be_shares(d, op, place))
+                return 1;
         if (d->soon_slack_ns == UINT64_MAX || be_rest(d, op) <= d->soon_harmless_ns || be_may_evict(d, op))
                 return 1;
         if (stair_known(op)) {

@@ -19,6 +19,10 @@
 #define RECENT_TIMES 4u    /* a session idle for this many long pauses counts as gone */
 /* One of this many requests beside which the budget allows BE has no more of it than without an objective. */
 #define BUY_NOT 64u
+#define BUY_LEAST_PART 12u /* the budget allows BE beside a request only for more than this part of its length */
+/* Sessions whose requests take at least this part of the time share SMs in different ways, permille. Other sessions leave
+ * all SMs to BE in their pauses, and a change between all SMs and a part of them costs requests 10%. */
+#define WAYS_BUSY_PERMILLE 750u
 #define SLACK_MOST_NS (UINT64_MAX / 4) /* objectives may be any number, and other times are added to the slack */
 /* requests of a busy session that pay for one BE kernel on a part of the GPU, at least: those until the GPU switches
  * to another context */
@@ -107,7 +111,8 @@ uint64_t ls_until(const struct ls *ls)
 {
         const uint64_t may = ls->slo_ns ? budget_until(&ls->budget, ls->slo_ns) : 0;
 
-        return may ? ls->begin_ns + min_u64(sharing_time(&ls->sharing, may), UINT64_MAX - ls->begin_ns) : 0;
+        return may ? ls->begin_ns + min_u64(sharing_time(&ls->sharing, ls->sharing.now, may), UINT64_MAX - ls->begin_ns)
+                   : 0;
 }
 
 int ls_is_spent(const struct ls *ls)
@@ -179,10 +184,9 @@ static void ls_learn_sharing(const struct detshare *d, struct ls *ls, uint64_t l
 static void ls_close(const struct detshare *d, struct ls *ls)
 {
         const uint64_t length = max_u64(ls->empty_ns - ls->begin_ns, 1);
-        const int more = ls->bought || ls->regime < ls->felt.now; /* 1: a trial of BE, or BE that the budget allowed */
 
         if (ls->slo_ns)
-                budget_end(&ls->budget, length, more, ls->slo_ns, number(d, P_ATTAIN));
+                budget_end(&ls->budget, length, ls->bought || ls->tried, ls->slo_ns, number(d, P_ATTAIN));
         ls_learn_sharing(d, ls, length);
         ls->open = 0;
         if (!ls->gapped)
@@ -211,6 +215,13 @@ static void ls_piece(const struct detshare *d, struct ls *ls)
                 ls->regime = felt_choose(&ls->felt, ls_slack_permille(d, ls), (uint32_t)max_u64(d->ls_recent, 1));
         if (ls_is_spent(ls))
                 ls->regime = FELT_HELD;
+        ls->tried |= ls->regime < ls->felt.now;
+}
+
+uint32_t ls_ways(const struct detshare *d, const struct ls *ls)
+{
+        return ls->mean_length_ns * 1000 / (ls->mean_length_ns + ls->mean_idle_ns + 1) < WAYS_BUSY_PERMILLE ? 1
+                                                                                                            : d->n_ways;
 }
 
 /*
@@ -222,12 +233,15 @@ static void ls_buy(const struct detshare *d, struct ls *ls)
 {
         const uint32_t turn = ls->n_bought;
 
-        if (d->now_ns >= ls_until(ls) || ls->n_bought++ % BUY_NOT == 0)
+        if (d->now_ns + ls->length_ns / BUY_LEAST_PART >= ls_until(ls) || ls->n_bought++ % BUY_NOT == 0)
                 return;
-        if (!sharing_pays(&ls->sharing) && turn % BUY_NOT != BUY_NOT / 2)
+        sharing_choose(&ls->sharing, ls_ways(d, ls), budget_until(&ls->budget, ls->slo_ns));
+        if ((!sharing_pays(&ls->sharing, ls->sharing.now) && turn % BUY_NOT != BUY_NOT / 2) ||
+                (d->p[P_FEEL] &&
+                        felt_measures(&ls->felt, ls_slack_permille(d, ls), (uint32_t)max_u64(d->ls_recent, 1)))) {
+                sharing_begin(&ls->sharing, d->be_work_ns);
                 return;
-        if (d->p[P_FEEL] && felt_measures(&ls->felt, ls_slack_permille(d, ls), (uint32_t)max_u64(d->ls_recent, 1)))
-                return;
+        }
         ls->bought = 1;
         ls->regime = FELT_EBB;
 }
@@ -249,7 +263,7 @@ static void ls_open(struct detshare *d, struct ls *ls, uint64_t gap_ns)
         ls->gapped = 0;
         ls->delays = ls->idle_ns = 0;
         ls->free_ns = 0;
-        ls->bought = ls->accompanied = 0;
+        ls->bought = ls->accompanied = ls->tried = 0;
         ls->cut_ns = 0;
         sharing_begin(&ls->sharing, d->be_work_ns);
         ls_piece(d, ls);

@@ -37,6 +37,9 @@ uint64_t ls_slack(const struct detshare *d, const struct ls *ls);
 /* The slack, permille of the length of a request; 0: unknown. */
 uint64_t ls_slack_permille(const struct detshare *d, const struct ls *ls);
 
+/* Number of ways in which BE may share with the session, at least 1, see sharing.h. */
+uint32_t ls_ways(const struct detshare *d, const struct ls *ls);
+
 /* Whether the budget allows BE beside the session's running request. Between two requests a session has the same slack
  * as without an objective, because it is not known whether the next one will have waited. */
 int ls_buys(const struct ls *ls);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "policies/detshare/sharing.h"
 
+#include <string.h>
+
 #include "policies/detshare/mean.h"
 
 #define SHARING_SAMPLES 16u
@@ -10,21 +12,83 @@
 #define SHARING_MOST (SHARING_ONE / 16 * 15) /* highest speed of a request that is relied on */
 #define SHARING_RESERVE_PART 4u /* this part of a longer time is left, because a late request costs the budget a miss */
 #define SHARING_GAIN_PART 50u   /* the gain per request must be more than this part of its length */
+#define SHARING_AGAIN 64u       /* one request in so many measures a way that is not the best one */
+#define SHARING_TRIES 64u       /* a way that so many requests could not measure is left */
 
 void sharing_forget(struct sharing *sharing)
 {
-        sharing->n = sharing->without_n = 0;
-        sharing->ls = sharing->be = sharing->deviation = 0;
+        memset(sharing->way, 0, sizeof(sharing->way));
+        sharing->without_n = 0;
+        sharing->now = sharing->chosen = 0;
 }
 
 void sharing_begin(struct sharing *sharing, uint64_t be_ns)
 {
         sharing->begin_ns = be_ns;
+        sharing->now = 0;
+}
+
+int sharing_is_known(const struct sharing_way *way)
+{
+        return way->n >= SHARING_KNOWN;
+}
+
+uint64_t sharing_time(const struct sharing *sharing, uint32_t way, uint64_t slack_ns)
+{
+        const struct sharing_way *of = &sharing->way[way];
+        const uint64_t less = SHARING_DEVIATIONS * of->deviation;
+        const uint64_t speed = !sharing_is_known(of) ? 0 : min_u64(of->ls - min_u64(less, of->ls), SHARING_MOST);
+        const uint64_t used_ns = slack_ns - slack_ns / SHARING_RESERVE_PART;
+
+        if (slack_ns > UINT64_MAX / SHARING_ONE)
+                return slack_ns;
+        return max_u64(slack_ns, used_ns * SHARING_ONE / (SHARING_ONE - speed));
+}
+
+/* What BE gains per request beside which it is in this way, less what the longer request costs it, ns. */
+static int64_t sharing_gain(const struct sharing *sharing, uint32_t way, uint64_t slack_ns)
+{
+        const struct sharing_way *of = &sharing->way[way];
+        const uint64_t whole_ns = sharing->alone_ns * SHARING_ONE / max_u64(of->ls, SHARING_ONE / 64);
+        const uint64_t beside_ns = min_u64(sharing_time(sharing, way, slack_ns), whole_ns);
+
+        return (int64_t)beside_ns * ((int64_t)(of->be + of->ls) - (int64_t)SHARING_ONE) / (int64_t)SHARING_ONE;
+}
+
+uint32_t sharing_best(const struct sharing *sharing, uint32_t n_ways, uint64_t slack_ns)
+{
+        uint32_t best = 0;
+
+        for (uint32_t i = 1; i < n_ways; i++)
+                if (sharing_is_known(&sharing->way[i]) &&
+                        sharing_gain(sharing, i, slack_ns) > sharing_gain(sharing, best, slack_ns))
+                        best = i;
+        return best;
+}
+
+/* The first way that is not measured yet; n_ways if there is none. */
+static uint32_t sharing_unknown(struct sharing *sharing, uint32_t n_ways)
+{
+        for (uint32_t i = 0; i < n_ways; i++)
+                if (!sharing_is_known(&sharing->way[i]) && sharing->way[i].tries++ < SHARING_TRIES)
+                        return i;
+        return n_ways;
+}
+
+void sharing_choose(struct sharing *sharing, uint32_t n_ways, uint64_t slack_ns)
+{
+        const uint32_t turn = sharing->chosen++;
+
+        sharing->now = n_ways > 1 ? sharing_unknown(sharing, n_ways) : 0;
+        if (sharing->now < n_ways)
+                return;
+        sharing->now = turn % SHARING_AGAIN ? sharing_best(sharing, n_ways, slack_ns) : turn / SHARING_AGAIN % n_ways;
 }
 
 void sharing_learn(struct sharing *sharing, uint64_t length_ns, uint64_t may_ns, uint64_t beside_ns, uint64_t alone_ns,
         uint64_t be_ns)
 {
+        struct sharing_way *way = &sharing->way[sharing->now];
         const uint64_t after = length_ns - min_u64(may_ns, length_ns);
         const uint64_t achieved = min_u64(alone_ns - min_u64(after, alone_ns), may_ns);
         uint64_t ls, be;
@@ -33,12 +97,12 @@ void sharing_learn(struct sharing *sharing, uint64_t length_ns, uint64_t may_ns,
                 return;
         ls = achieved * SHARING_ONE / may_ns;
         be = min_u64((be_ns - sharing->begin_ns) * SHARING_ONE / beside_ns, 2 * SHARING_ONE);
-        sharing->n += sharing->n < SHARING_SAMPLES;
+        way->n += way->n < SHARING_SAMPLES;
         sharing->alone_ns = alone_ns;
-        learn_part(&sharing->with_ns, be_ns - sharing->begin_ns, sharing->n);
-        learn_part(&sharing->longer_ns, length_ns - min_u64(alone_ns, length_ns), sharing->n);
-        learn_deviation(&sharing->ls, &sharing->deviation, ls, sharing->n);
-        learn_part(&sharing->be, be, sharing->n);
+        learn_part(&way->with_ns, be_ns - sharing->begin_ns, way->n);
+        learn_part(&way->longer_ns, length_ns - min_u64(alone_ns, length_ns), way->n);
+        learn_deviation(&way->ls, &way->deviation, ls, way->n);
+        learn_part(&way->be, be, way->n);
 }
 
 void sharing_learn_without(struct sharing *sharing, uint64_t be_ns)
@@ -47,26 +111,10 @@ void sharing_learn_without(struct sharing *sharing, uint64_t be_ns)
         learn_part(&sharing->without_ns, be_ns - sharing->begin_ns, sharing->without_n);
 }
 
-int sharing_is_known(const struct sharing *sharing)
+int sharing_pays(const struct sharing *sharing, uint32_t way)
 {
-        return sharing->n >= SHARING_KNOWN;
-}
-
-int sharing_pays(const struct sharing *sharing)
-{
+        const struct sharing_way *of = &sharing->way[way];
         const uint64_t without_ns = sharing->without_ns + sharing->alone_ns / SHARING_GAIN_PART;
 
-        return !sharing_is_known(sharing) || sharing->with_ns >= sharing->longer_ns + without_ns;
-}
-
-uint64_t sharing_time(const struct sharing *sharing, uint64_t slack_ns)
-{
-        const uint64_t less = SHARING_DEVIATIONS * sharing->deviation;
-        const uint64_t speed =
-                !sharing_is_known(sharing) ? 0 : min_u64(sharing->ls - min_u64(less, sharing->ls), SHARING_MOST);
-        const uint64_t used_ns = slack_ns - slack_ns / SHARING_RESERVE_PART;
-
-        if (slack_ns > UINT64_MAX / SHARING_ONE)
-                return slack_ns;
-        return max_u64(slack_ns, used_ns * SHARING_ONE / (SHARING_ONE - speed));
+        return !sharing_is_known(of) || of->with_ns >= of->longer_ns + without_ns;
 }

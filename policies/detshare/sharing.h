@@ -12,6 +12,9 @@
  * nothing. If it does, BE may stay beside a request for longer than the time that the objective leaves: the request
  * progresses meanwhile.
  *
+ * BE may run beside a request on all SMs or on a part of them (a way). The caller says how many ways there are; each is
+ * measured on a few requests, and the one by which BE gains most is used. The others are measured again now and then.
+ *
  * Requests of very different lengths have a large deviation, which leaves BE only the time that the objective leaves.
  */
 #pragma once
@@ -19,22 +22,36 @@
 #include <stdint.h>
 
 #define SHARING_ONE 0x10000u /* fixed-point value of 1: the speed alone */
+#define SHARING_WAYS 4u      /* way 0: all SMs */
+
+/* What was measured of one way. */
+struct sharing_way {
+        uint32_t n;                 /* measured requests, up to SHARING_SAMPLES */
+        uint32_t tries;             /* requests chosen to measure it */
+        uint64_t ls, deviation, be; /* speed of requests, its mean deviation, and speed of BE, of SHARING_ONE */
+        /* means per request: work of BE, and by how much the request takes longer, ns */
+        uint64_t with_ns, longer_ns;
+};
 
 struct sharing {
-        uint32_t n;                 /* measured requests, up to SHARING_SAMPLES */
-        uint64_t ls, deviation, be; /* speed of requests, its mean deviation, and speed of BE, of SHARING_ONE */
-        /* means per request: work of BE with and without the time that the objective allows, and by how much the request
-         * takes longer with it; and its usual length, ns */
-        uint64_t with_ns, without_ns, longer_ns, alone_ns;
-        uint32_t without_n, unused; /* samples of without_ns, up to SHARING_SAMPLES; always zero */
-        uint64_t begin_ns;          /* work of BE at the begin of the running request, ns */
+        struct sharing_way way[SHARING_WAYS];
+        uint32_t now;        /* way of the running or last request */
+        uint32_t chosen;     /* requests for which a way was chosen */
+        uint64_t alone_ns;   /* usual length of a request, ns */
+        uint64_t without_ns; /* mean work of BE per request beside which the objective allowed no more, ns */
+        uint32_t without_n;  /* samples of it, up to SHARING_SAMPLES */
+        uint64_t begin_ns;   /* work of BE at the begin of the running request, ns */
 };
 
 /* Discards the measurement, because another BE session runs now. */
 void sharing_forget(struct sharing *sharing);
 
-/* A request begins; be_ns: work that BE has completed so far, ns of its time alone. */
+/* A request begins, at first in way 0; be_ns: work that BE has completed so far, ns of its time alone. */
 void sharing_begin(struct sharing *sharing, uint64_t be_ns);
+
+/* Chooses the way of the request that begins now, of the first n_ways (at least 1). slack_ns: by how much the request may
+ * take longer than alone, ns. */
+void sharing_choose(struct sharing *sharing, uint32_t n_ways, uint64_t slack_ns);
 
 /*
  * A request has ended after length_ns. From its begin on BE might be launched beside it for may_ns, and was beside it for
@@ -47,12 +64,16 @@ void sharing_learn(struct sharing *sharing, uint64_t length_ns, uint64_t may_ns,
 /* A request has ended that had no more BE beside it than without an objective. be_ns: work that BE has completed. */
 void sharing_learn_without(struct sharing *sharing, uint64_t be_ns);
 
-/* Whether enough requests are measured. */
-int sharing_is_known(const struct sharing *sharing);
+/* Whether enough requests of the way are measured. */
+int sharing_is_known(const struct sharing_way *way);
 
-/* Whether BE achieves more by the time that the objective allows than it loses because requests take longer, or it is not
- * known yet. */
-int sharing_pays(const struct sharing *sharing);
+/* The way by which BE gains most beside a request that may take slack_ns longer than alone, of the first n_ways that are
+ * known; 0 if none is. */
+uint32_t sharing_best(const struct sharing *sharing, uint32_t n_ways, uint64_t slack_ns);
 
-/* Time for which BE may be beside a request that may take slack_ns longer than alone, ns. */
-uint64_t sharing_time(const struct sharing *sharing, uint64_t slack_ns);
+/* Whether BE achieves more in this way by the time that the objective allows than it loses because requests take longer,
+ * or it is not known yet. */
+int sharing_pays(const struct sharing *sharing, uint32_t way);
+
+/* Time for which BE may be beside a request in this way if the request may take slack_ns longer than alone, ns. */
+uint64_t sharing_time(const struct sharing *sharing, uint32_t way, uint64_t slack_ns);

@@ -47,6 +47,7 @@ struct ls {
         uint8_t beside;              /* 1: BE was on the device during this piece */
         uint8_t accompanied;         /* 1: BE was on the device during this request */
         uint8_t cut;                 /* 1: the trial of a more generous regime was ended in this piece */
+        uint8_t tried;               /* 1: this request had a trial of a more generous regime */
         uint8_t bought;              /* 1: the objective's budget allows BE beside the running request */
         struct gaps inside, between; /* gaps inside requests, and between them */
         struct positions positions;  /* gaps at each position of a request */
@@ -100,6 +101,7 @@ struct detshare {
         uint32_t n_sms;
         uint32_t mask_permille; /* slowdown of requests after kernels ran on a part of this GPU, permille */
         struct stair_side upper;
+        uint32_t n_ways, way_rung[SHARING_WAYS], way_sms[SHARING_WAYS]; /* ways to share: rungs of BE, fewer SMs last */
         struct bound bounds[BLOCKS_MAX];
         uint32_t n_bounds;
         uint64_t decision;
@@ -118,6 +120,9 @@ struct detshare {
         int alone;        /* 1: no LS work for a while */
         int held;         /* 1: a running request holds BE: none of its kernels is launched */
         uint32_t reserve; /* SMs that BE leaves free during the running requests */
+        /* way in which BE runs beside the requests that an objective lets it run beside, and in the pauses of such
+         * sessions, see sharing.h */
+        uint32_t way;
         /* remaining time of a BE block that LS can bear at each kernel of the running requests, ns */
         uint64_t harmless_ns;
         /* the same for the next requests of the sessions that are idle now, and their whole slack, ns; UINT64_MAX: no

@@ -46,6 +46,8 @@ static void tide_session(struct detshare *d, const struct ls *ls)
                 d->harmless_ns = min_u64(d->harmless_ns, ls->length_ns ? gap + slack / delays : 0);
                 d->reserve = (uint32_t)max_u64(d->reserve, max_u64(need, ls->need));
         }
+        if (ls->open ? ls_buys(ls) : ls->bought && ls_is_expected(d, ls) && !ls_is_spent(ls))
+                d->way = (uint32_t)max_u64(d->way, ls->sharing.now);
         if (ls->open || ls_is_expected(d, ls)) {
                 const uint64_t mask = ls_mask_ns(d, ls);
 
@@ -84,7 +86,7 @@ void tide_look(struct detshare *d, const struct detshare_snapshot *snapshot)
         d->alone = !d->ls_seen_ns || d->now_ns - d->ls_seen_ns + 1 > ALONE_NS;
         d->wet = 0;
         d->harmless_ns = d->soon_slack_ns = d->soon_ns = d->soon_harmless_ns = UINT64_MAX;
-        d->reserve = d->soon_sms = 0;
+        d->reserve = d->soon_sms = d->way = 0;
         d->mask_ns = 0;
         d->ls_recent = d->busy_permille = 0;
         ls_window(d, snapshot);
@@ -97,8 +99,8 @@ void tide_look(struct detshare *d, const struct detshare_snapshot *snapshot)
 
 /*
  * Whether the trial of a more generous regime on this request has lasted so long that the result is known. The trial
- * must end then, or earlier if the request needs the rest of its objective: each of the request's hundreds of kernels
- * may wait for a BE block, and the next request waits for all of them.
+ * must end then: each of the request's hundreds of kernels may wait for a BE block, and the next request waits for all of
+ * them. It ends earlier if the request needs the rest of its objective, unless the budget can pay for a miss.
  */
 static int ls_trial_is_over(struct detshare *d, const struct ls *ls)
 {
@@ -107,7 +109,7 @@ static int ls_trial_is_over(struct detshare *d, const struct ls *ls)
 
         if (!ls->bought && (ls->regime >= ls->felt.now || !ls->length_ns))
                 return 0;
-        if (ls->bought || (objective && objective < until))
+        if (ls->bought || (objective && objective < until && !budget_is_rich(&ls->budget)))
                 until = objective;
         if (d->now_ns < until)
                 wake_at(d, until);

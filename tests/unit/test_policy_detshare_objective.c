@@ -144,7 +144,7 @@ Test(policy_detshare_objective, sharing_that_does_not_pay_is_left, .timeout = 60
 
 static const char *explained(void)
 {
-        static char text[256];
+        static char text[512];
 
         ds_sched_session_explain(service->session, text, sizeof(text));
         return text;
@@ -171,6 +171,53 @@ Test(policy_detshare_objective, another_job_is_measured_anew, .timeout = 60)
         ph_loop(ph_be(), &shorts, 4);
         ph_run_for(5 * MS);
         cr_assert(strstr(explained(), "learns"), "%s", explained());
+        ph_close();
+}
+
+/* A kernel of a step: BE on all SMs costs it much, BE on a part of them little. */
+static uint64_t by_part(const struct ph_kernel *kernel, uint64_t alone_ns, uint32_t n_others)
+{
+        const struct ph_log *last = ph_in_flight(job) ? ph_last(job) : NULL;
+
+        (void)kernel;
+        (void)n_others;
+        return !last ? alone_ns : last->n_sms == SMS ? alone_ns * 18 / 10 : alone_ns * 11 / 10;
+}
+
+/*
+ * A decode loop that nearly never pauses, with steps of 12 ms and a TPOT of 14.5 ms. BE on all SMs uses up what the
+ * TPOT leaves in a part of the step. On a part of the SMs BE may stay beside whole steps, so it achieves more there.
+ */
+Test(policy_detshare_objective, a_decode_loop_shares_on_a_part_of_the_sms, .timeout = 60)
+{
+        const struct ds_slo slo = {.ns = {[DS_SLO_TPOT] = 14500 * US}};
+        struct ph_kernel step = {.name = "step", .blocks = 16, .block_ns = 600 * US, .beside = by_part};
+        struct ph_client *ls, *be;
+        uint64_t half = 0;
+        uint32_t late = 0;
+
+        PH_KERNELS_ARE(&step, &shorts);
+        ph_open(SMS / 2, "detshare", "explore_permille=0", NULL);
+        ls = ph_client(&(struct ds_sched_session_config){.class_ = DETSHARE_CLASS_LS, .slo = slo});
+        service = ls;
+        ls->synchronises = 1;
+        ls->gap_us = 600;
+        job = be = ph_be();
+        ph_know(&shorts, 0);
+        ph_loop(be, &shorts, 4);
+        for (uint32_t i = 0; i < 600; i++) {
+                half = i == 300 ? ph_now() : half;
+                ph_request(ls, &step, 20);
+                while (ls->running || ls->synchronise)
+                        ph_run_for(5 * US);
+                ph_run_for(200 * US);
+        }
+        for (uint32_t i = 300; i < ls->n_latency; i++)
+                late += ls->latency[i] + 200 * US > 14500 * US;
+        cr_assert_leq(late, 3, "%u", late);
+        cr_assert(strstr(explained(), "on 108 of 132 SMs"), "%s", explained());
+        cr_assert_geq(ph_busy(be, half, ph_now()), 650, "%llu: %s", (unsigned long long)ph_busy(be, half, ph_now()),
+                explained());
         ph_close();
 }
 

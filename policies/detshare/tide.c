@@ -100,7 +100,8 @@ void tide_look(struct detshare *d, const struct detshare_snapshot *snapshot)
 /*
  * Whether the trial of a more generous regime on this request has lasted so long that the result is known. The trial
  * must end then: each of the request's hundreds of kernels may wait for a BE block, and the next request waits for all of
- * them. It ends earlier if the request needs the rest of its objective, unless the budget can pay for a miss.
+ * them. It ends earlier if the request needs the rest of its objective, unless the session never has a queue and the
+ * budget can pay for a miss.
  */
 static int ls_trial_is_over(struct detshare *d, const struct ls *ls)
 {
@@ -109,7 +110,7 @@ static int ls_trial_is_over(struct detshare *d, const struct ls *ls)
 
         if (!ls->bought && (ls->regime >= ls->felt.now || !ls->length_ns))
                 return 0;
-        if (ls->bought || (objective && objective < until && !budget_is_rich(&ls->budget)))
+        if (ls->bought || (objective && objective < until && !(budget_is_rich(&ls->budget) && ls_ways(d, ls) > 1)))
                 until = objective;
         if (d->now_ns < until)
                 wake_at(d, until);

@@ -468,6 +468,9 @@ replay-policies: $(BUILD)/detshare-replay $(POLICIES) ## all policies on simulat
 # Writes the measurements on GPUs as pages of tables, with a plot per group; takes a minute or two
 EVAL_STATE := docs/evaluation/h200.csv.xz
 FRONTIER := docs/evaluation/frontier.csv.xz
+FRONTIER_DOC := docs/evaluation/frontier.md
+FRONTIER_NOTE := 'Two H200s of one host, driver 580, 2026-11-28. The policy `detshare` was an older one: the budget of an objective could fall \
+	to 12 missed requests, now to 4 (`policies/detshare/budget.h`).'
 .PHONY: eval-tables worth frontier
 eval-tables: ## the measurements on GPUs as pages of tables and plots, into docs/evaluation | 2 min
 	tests/eval/analyse.py $(EVAL_STATE) --tables docs/evaluation --device 'H200s, driver 580.159, CUDA 13.0, 2026-11-23'
@@ -477,7 +480,7 @@ worth: ## the table and the plots of them in README.md and docs/evaluation.md | 
 
 # Writes the page of a sweep of fixed settings on a GPU: make frontier FRONTIER=FILE.csv
 frontier: ## a sweep of fixed settings on a GPU (FRONTIER=FILE.csv) as a page, into docs/evaluation | 1 min
-	tests/eval/frontier.py page --from $(FRONTIER) --doc docs/evaluation/frontier.md --command 'make frontier'
+	tests/eval/frontier.py page --from $(FRONTIER) --doc $(FRONTIER_DOC) --command 'make frontier' --note $(FRONTIER_NOTE)
 
 # Write the pictures of the documents, and the tables of parameters in docs/policies.md
 .PHONY: pictures parameters

@@ -45,7 +45,7 @@ uint64_t sharing_time(const struct sharing *sharing, uint32_t way, uint64_t slac
         return max_u64(slack_ns, used_ns * SHARING_ONE / (SHARING_ONE - speed));
 }
 
-/* What BE gains per request beside which it is in this way, less what the longer request costs it, ns. */
+/* Gain of BE per request beside which it is in this way, less the cost of the longer request, ns. */
 static int64_t sharing_gain(const struct sharing *sharing, uint32_t way, uint64_t slack_ns)
 {
         const struct sharing_way *of = &sharing->way[way];

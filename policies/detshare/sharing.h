@@ -24,7 +24,7 @@
 #define SHARING_ONE 0x10000u /* fixed-point value of 1: the speed alone */
 #define SHARING_WAYS 4u      /* way 0: all SMs */
 
-/* What was measured of one way. */
+/* Measurements of one way. */
 struct sharing_way {
         uint32_t n;                 /* measured requests, up to SHARING_SAMPLES */
         uint32_t tries;             /* requests chosen to measure it */

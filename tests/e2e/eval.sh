@@ -113,6 +113,10 @@ check "the page in docs/evaluation is written" page --from docs/evaluation/front
 for name in frontier-sim.md frontier-sim-h200.svg frontier-sim-a2000.svg frontier-sim-p40.svg; do
         check "docs/evaluation/$name agrees with frontier-sim.csv.xz" cmp "$dir/tree/$name" "docs/evaluation/$name"
 done
+check "the page of the GPU's frontier is written" make -s frontier FRONTIER_DOC="$dir/tree/frontier.md"
+for name in frontier.md frontier-h200.svg; do
+        check "docs/evaluation/$name agrees with frontier.csv.xz" cmp "$dir/tree/$name" "docs/evaluation/$name"
+done
 check "the sample cell of the frontier runs" python3 tests/eval/frontier.py replay --build "$build" --jobs 1 --devices a2000 --pairs mobilenetv3/bert-b64 --loads 75 \
         --settings 'multistream;static,ls_percent=75' --out "$dir/sample-frontier.csv"
 check "frontier-sim.csv.xz has the figures of make replay-policies" test "$(xz -dc docs/evaluation/frontier-sim.csv.xz | grep -cxFf "$dir/sample-frontier.csv")" = 10

@@ -15,7 +15,7 @@ Both continue where they stopped: a cell, round and setting that has its rows do
 
 usage: frontier.py replay --out FILE.csv [--build BUILD] [--devices h200,a2000,p40] [--jobs N] [--from FILE.csv[.xz]] [SWEEP...]
        frontier.py gpu --out FILE.csv --state FILE.csv.xz [--gpus FOLDER] [SWEEP...] [-- MEASURE-ARGUMENT...]
-       frontier.py page --from FILE.csv --doc FILE.md [--keep FILE.csv.xz] [--command TEXT]      the page and the plots, from a file
+       frontier.py page --from FILE.csv --doc FILE.md [--keep FILE.csv.xz] [--command TEXT] [--note TEXT]      the page and the plots, from a file
        SWEEP: --pairs LS/BE,... --loads 5,10,... --settings "A;B;..." --rounds N --requests N
 """
 import argparse
@@ -196,7 +196,7 @@ def plots_of(rows, doc):
 def write_page(options):
     rows, simulated = frontier_page.read(options.source), options.command == SIMULATED
     names = plots_of(rows, options.doc)
-    document.whole(options.doc, options.command, frontier_page.page(rows, "Frontier of fixed settings" + (" on simulated GPUs" if simulated else ""), SIM if simulated else (), names))
+    document.whole(options.doc, options.command, frontier_page.page(rows, "Frontier of fixed settings" + (" on simulated GPUs" if simulated else ""), SIM if simulated else tuple(filter(None, [options.note])), names))
     for device, name in names.items():
         (options.doc.parent / name).write_text(frontier_page.picture(rows, device, options.command), encoding="utf8")
     if options.keep:
@@ -223,6 +223,7 @@ def options_of():
     parser.add_argument("--doc", type=pathlib.Path, help="page: the document")
     parser.add_argument("--keep", type=pathlib.Path, help="page: a compressed copy of the CSV file, FILE.csv.xz")
     parser.add_argument("--command", default=SIMULATED, help="page: the command that the document names as its writer")
+    parser.add_argument("--note", default="", help="page: a paragraph about the measurements, for its begin")
     at = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     options = parser.parse_args(sys.argv[1:at])
     options.measure = sys.argv[at + 1:]

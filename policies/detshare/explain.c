@@ -30,7 +30,7 @@ static void explain_objective(const struct detshare *d, const struct ls *ls, cha
 {
         const struct sharing *sharing = &ls->sharing;
         const uint64_t until_ns = budget_until(&ls->budget, ls->slo_ns);
-        const uint32_t best = sharing_best(sharing, ls_ways(d, ls), until_ns);
+        const uint32_t best = sharing->best;
         const struct sharing_way *way = &sharing->way[best];
 
         if (budget_is_spent(&ls->budget)) {

@@ -12,6 +12,7 @@
 #define SHARING_MOST (SHARING_ONE / 16 * 15) /* highest speed of a request that is relied on */
 #define SHARING_RESERVE_PART 4u /* this part of a longer time is left, because a late request costs the budget a miss */
 #define SHARING_GAIN_PART 50u   /* the gain per request must be more than this part of its length */
+#define SHARING_BETTER_PART 16  /* another way must gain this part more */
 #define SHARING_AGAIN 64u       /* one request in so many measures a way that is not the best one */
 #define SHARING_TRIES 64u       /* a way that so many requests could not measure is left */
 
@@ -19,7 +20,7 @@ void sharing_forget(struct sharing *sharing)
 {
         memset(sharing->way, 0, sizeof(sharing->way));
         sharing->without_n = 0;
-        sharing->now = sharing->chosen = 0;
+        sharing->now = sharing->best = sharing->chosen = 0;
 }
 
 void sharing_begin(struct sharing *sharing, uint64_t be_ns)
@@ -55,15 +56,18 @@ static int64_t sharing_gain(const struct sharing *sharing, uint32_t way, uint64_
         return (int64_t)beside_ns * ((int64_t)(of->be + of->ls) - (int64_t)SHARING_ONE) / (int64_t)SHARING_ONE;
 }
 
-uint32_t sharing_best(const struct sharing *sharing, uint32_t n_ways, uint64_t slack_ns)
+/* Finds the best way again. A change of the way costs requests time, so it must gain something. */
+static void sharing_compare(struct sharing *sharing, uint32_t n_ways, uint64_t slack_ns)
 {
-        uint32_t best = 0;
+        if (sharing->best >= n_ways)
+                sharing->best = 0;
+        for (uint32_t i = 0; i < n_ways; i++) {
+                const int64_t gain = sharing_gain(sharing, sharing->best, slack_ns);
 
-        for (uint32_t i = 1; i < n_ways; i++)
                 if (sharing_is_known(&sharing->way[i]) &&
-                        sharing_gain(sharing, i, slack_ns) > sharing_gain(sharing, best, slack_ns))
-                        best = i;
-        return best;
+                        sharing_gain(sharing, i, slack_ns) > gain + (gain > 0 ? gain / SHARING_BETTER_PART : 0))
+                        sharing->best = i;
+        }
 }
 
 /* The first way that is not measured yet; n_ways if there is none. */
@@ -79,10 +83,15 @@ void sharing_choose(struct sharing *sharing, uint32_t n_ways, uint64_t slack_ns)
 {
         const uint32_t turn = sharing->chosen++;
 
-        sharing->now = n_ways > 1 ? sharing_unknown(sharing, n_ways) : 0;
+        if (n_ways == 1) {
+                sharing->now = sharing->best = 0;
+                return;
+        }
+        sharing->now = sharing_unknown(sharing, n_ways);
         if (sharing->now < n_ways)
                 return;
-        sharing->now = turn % SHARING_AGAIN ? sharing_best(sharing, n_ways, slack_ns) : turn / SHARING_AGAIN % n_ways;
+        sharing_compare(sharing, n_ways, slack_ns);
+        sharing->now = turn % SHARING_AGAIN ? sharing->best : turn / SHARING_AGAIN % n_ways;
 }
 
 void sharing_learn(struct sharing *sharing, uint64_t length_ns, uint64_t may_ns, uint64_t beside_ns, uint64_t alone_ns,

@@ -36,6 +36,7 @@ struct sharing_way {
 struct sharing {
         struct sharing_way way[SHARING_WAYS];
         uint32_t now;        /* way of the running or last request */
+        uint32_t best;       /* way by which BE gains most; another one must gain clearly more */
         uint32_t chosen;     /* requests for which a way was chosen */
         uint64_t alone_ns;   /* usual length of a request, ns */
         uint64_t without_ns; /* mean work of BE per request beside which the objective allowed no more, ns */
@@ -66,10 +67,6 @@ void sharing_learn_without(struct sharing *sharing, uint64_t be_ns);
 
 /* Whether enough requests of the way are measured. */
 int sharing_is_known(const struct sharing_way *way);
-
-/* The way by which BE gains most beside a request that may take slack_ns longer than alone, of the first n_ways that are
- * known; 0 if none is. */
-uint32_t sharing_best(const struct sharing *sharing, uint32_t n_ways, uint64_t slack_ns);
 
 /* Whether BE achieves more in this way by the time that the objective allows than it loses because requests take longer,
  * or it is not known yet. */

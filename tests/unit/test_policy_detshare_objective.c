@@ -184,76 +184,83 @@ static uint64_t by_part(const struct ph_kernel *kernel, uint64_t alone_ns, uint3
         return !last ? alone_ns : last->n_sms == SMS ? alone_ns * 18 / 10 : alone_ns * 11 / 10;
 }
 
+/* A decode loop of a language model beside a closed loop of BE. */
+struct decode {
+        struct ph_kernel *kernel;
+        uint32_t kernels; /* per step */
+        uint32_t gap_us;  /* between two launches of a step */
+        uint64_t tpot_ns, think_ns;
+        uint32_t steps, late; /* steps, and those of their last half that exceed the TPOT */
+        uint64_t busy;        /* time for which BE ran in that half, permille */
+};
+
+/* Runs it, and closes nothing. */
+static void decode(struct decode *loop)
+{
+        const struct ds_slo slo = {.ns = {[DS_SLO_TPOT] = loop->tpot_ns}};
+        struct ph_client *ls, *be;
+        uint64_t half = 0;
+
+        ph_open(SMS / 2, "detshare", "explore_permille=0", NULL);
+        ls = ph_client(&(struct ds_sched_session_config){.class_ = DETSHARE_CLASS_LS, .slo = slo});
+        service = ls;
+        ls->synchronises = 1;
+        ls->gap_us = loop->gap_us;
+        job = be = ph_be();
+        ph_know(&shorts, 0);
+        ph_loop(be, &shorts, 4);
+        for (uint32_t i = 0; i < loop->steps; i++) {
+                half = i == loop->steps / 2 ? ph_now() : half;
+                ph_request(ls, loop->kernel, loop->kernels);
+                while (ls->running || ls->synchronise)
+                        ph_run_for(5 * US);
+                ph_run_for(loop->think_ns);
+        }
+        for (uint32_t i = loop->steps / 2; i < ls->n_latency; i++)
+                loop->late += ls->latency[i] + loop->think_ns > loop->tpot_ns;
+        loop->busy = ph_busy(be, half, ph_now());
+}
+
 /*
  * A decode loop that nearly never pauses, with steps of 12 ms and a TPOT of 14.5 ms. BE on all SMs uses up what the
  * TPOT leaves in a part of the step. On a part of the SMs BE may stay beside whole steps, so it achieves more there.
  */
 Test(policy_detshare_objective, a_decode_loop_shares_on_a_part_of_the_sms, .timeout = 60)
 {
-        const struct ds_slo slo = {.ns = {[DS_SLO_TPOT] = 14500 * US}};
         struct ph_kernel step = {.name = "step", .blocks = 16, .block_ns = 600 * US, .beside = by_part};
-        struct ph_client *ls, *be;
-        uint64_t half = 0;
-        uint32_t late = 0;
+        struct decode loop = {
+                &step, .kernels = 20, .gap_us = 600, .tpot_ns = 14500 * US, .think_ns = 200 * US, .steps = 600};
 
         PH_KERNELS_ARE(&step, &shorts);
-        ph_open(SMS / 2, "detshare", "explore_permille=0", NULL);
-        ls = ph_client(&(struct ds_sched_session_config){.class_ = DETSHARE_CLASS_LS, .slo = slo});
-        service = ls;
-        ls->synchronises = 1;
-        ls->gap_us = 600;
-        job = be = ph_be();
-        ph_know(&shorts, 0);
-        ph_loop(be, &shorts, 4);
-        for (uint32_t i = 0; i < 600; i++) {
-                half = i == 300 ? ph_now() : half;
-                ph_request(ls, &step, 20);
-                while (ls->running || ls->synchronise)
-                        ph_run_for(5 * US);
-                ph_run_for(200 * US);
-        }
-        for (uint32_t i = 300; i < ls->n_latency; i++)
-                late += ls->latency[i] + 200 * US > 14500 * US;
-        cr_assert_leq(late, 3, "%u", late);
+        decode(&loop);
+        cr_assert_leq(loop.late, 3, "%u", loop.late);
         cr_assert(strstr(explained(), "on 108 of 132 SMs"), "%s", explained());
-        cr_assert_geq(ph_busy(be, half, ph_now()), 650, "%llu: %s", (unsigned long long)ph_busy(be, half, ph_now()),
-                explained());
+        cr_assert_geq(loop.busy, 650, "%llu: %s", (unsigned long long)loop.busy, explained());
         ph_close();
 }
 
 /*
- * A step of a language model that takes 12 ms and a TPOT of 16 ms: what both achieve side by side is measured although
- * the step is longer than the pieces in which requests are timed. Then the job runs beside whole steps.
+ * Steps of a language model that take 12 and 30 ms, and TPOTs of a third more: what both achieve side by side is measured,
+ * also where the step is longer than the pieces in which requests are timed. Then the job runs beside whole steps.
  */
 Test(policy_detshare_objective, a_long_step_with_a_tpot_shares, .timeout = 60)
 {
-        static const uint64_t tpot_ns = 16 * MS;
-        const struct ds_slo slo = {.ns = {[DS_SLO_TPOT] = tpot_ns}};
-        struct ph_kernel step = {.name = "step", .blocks = 16, .block_ns = 12 * MS, .beside = half_more};
-        struct ph_client *ls, *be;
-        uint32_t late = 0;
-        uint64_t half = 0;
+        static const struct {
+                uint64_t step_ns, tpot_ns;
+        } lengths[] = {{12 * MS, 16 * MS}, {30 * MS, 40 * MS}};
 
         ls_permille = 1100;
         be_permille = 3000;
-        PH_KERNELS_ARE(&step, &shorts);
-        ph_open(SMS / 2, "detshare", "explore_permille=0", NULL);
-        ls = ph_client(&(struct ds_sched_session_config){.class_ = DETSHARE_CLASS_LS, .slo = slo});
-        service = ls;
-        ls->synchronises = 1;
-        job = be = ph_be();
-        ph_know(&shorts, 0);
-        ph_loop(be, &shorts, 4);
-        for (uint32_t i = 0; i < 400; i++) {
-                half = i == 200 ? ph_now() : half;
-                ph_request(ls, &step, 1);
-                while (ls->running || ls->synchronise)
-                        ph_run_for(5 * US);
-                ph_run_for(300 * US);
+        for (size_t i = 0; i < 2; i++) {
+                struct ph_kernel step = {
+                        .name = "step", .blocks = 16, .block_ns = lengths[i].step_ns, .beside = half_more};
+                struct decode loop = {
+                        &step, .kernels = 1, .tpot_ns = lengths[i].tpot_ns, .think_ns = 300 * US, .steps = 400};
+
+                PH_KERNELS_ARE(&step, &shorts);
+                decode(&loop);
+                cr_assert_leq(loop.late, 2, "%zu: %u", i, loop.late);
+                cr_assert_geq(loop.busy, 900, "%zu: %llu", i, (unsigned long long)loop.busy);
+                ph_close();
         }
-        for (uint32_t i = 200; i < ls->n_latency; i++)
-                late += ls->latency[i] + 300 * US > tpot_ns;
-        cr_assert_leq(late, 2, "%u", late);
-        cr_assert_geq(ph_busy(be, half, ph_now()), 900, "%llu", (unsigned long long)ph_busy(be, half, ph_now()));
-        ph_close();
 }

@@ -114,5 +114,7 @@ Test(policy_sharing, another_job_is_measured_anew)
         cr_assert_eq(sharing.best, 1);
         sharing_forget(&sharing);
         cr_assert_eq(sharing.best, 0);
+        for (uint32_t i = 0; i < SHARING_WAYS; i++)
+                cr_assert(!sharing_is_known(&sharing.way[i]), "way %u", i);
         cr_assert_eq(next_request(ways, 2, 15 * MS / 10), 0);
 }

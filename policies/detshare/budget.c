@@ -76,10 +76,10 @@ static void budget_count(struct budget *budget, uint64_t ns, uint64_t slo_ns, ui
         const int32_t missed = attain_permille && ns > slo_ns ? BUDGET_MISS : 0;
         const int32_t left = budget->left + may * BUDGET_SHARE - cost;
         const int32_t debt = budget->debt + missed - may * (BUDGET_MISS / 1000);
+        const int32_t one_miss = budget->before - BUDGET_MISS;
+        const int32_t least = waits_are_endless(&budget->waits) && one_miss > BUDGET_LEAST ? one_miss : BUDGET_LEAST;
 
-        budget->left = left > BUDGET_MOST ? BUDGET_MOST : left < BUDGET_LEAST ? BUDGET_LEAST : left;
-        if (waits_are_endless(&budget->waits) && budget->left < budget->before - BUDGET_MISS)
-                budget->left = budget->before - BUDGET_MISS;
+        budget->left = left > BUDGET_MOST ? BUDGET_MOST : left < least ? least : left;
         budget->debt = debt < 0 ? 0 : debt > BUDGET_DEBT_MOST ? BUDGET_DEBT_MOST : debt;
         budget_judge(budget, missed, may);
 }

@@ -13,7 +13,7 @@
 #define SHARING_RESERVE_PART 4u /* this part of a longer time is left, because a late request costs the budget a miss */
 #define SHARING_GAIN_PART 50u   /* the gain per request must be more than this part of its length */
 #define SHARING_BETTER_PART 16  /* another way must gain this part more */
-#define SHARING_AGAIN 64u       /* one request in so many measures a way that is not the best one */
+#define SHARING_AGAIN 64u       /* one request in so many measures a way again, all in turn */
 #define SHARING_TRIES 64u       /* a way that so many requests could not measure is left */
 
 void sharing_forget(struct sharing *sharing)

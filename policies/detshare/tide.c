@@ -40,22 +40,23 @@ static void tide_session(struct detshare *d, const struct ls *ls)
 {
         uint64_t slack = ls_slack(d, ls), gap = ls->mean_gap, delays = ls->mean_delays ? ls->mean_delays : 1;
         uint32_t need = needs_quantile(d, ls);
+        const int expected = ls_is_expected(d, ls);
 
         if (ls->open) {
                 d->wet = 1;
                 d->harmless_ns = min_u64(d->harmless_ns, ls->length_ns ? gap + slack / delays : 0);
                 d->reserve = (uint32_t)max_u64(d->reserve, max_u64(need, ls->need));
         }
-        if (ls->open ? ls_buys(ls) : ls->bought && ls_is_expected(d, ls) && !ls_is_spent(ls))
+        if (ls->open ? ls_buys(ls) : ls->bought && expected && !ls_is_spent(ls))
                 d->way = (uint32_t)max_u64(d->way, ls->sharing.now);
-        if (ls->open || ls_is_expected(d, ls)) {
+        if (ls->open || expected) {
                 const uint64_t mask = ls_mask_ns(d, ls);
 
                 d->ls_recent++;
                 if (mask && (!d->mask_ns || mask < d->mask_ns))
                         d->mask_ns = mask;
         }
-        if (ls_is_expected(d, ls)) {
+        if (expected) {
                 d->soon_slack_ns = min_u64(d->soon_slack_ns, slack);
                 d->soon_sms = (uint32_t)max_u64(d->soon_sms, need);
                 d->soon_harmless_ns = min_u64(d->soon_harmless_ns, gap + slack / delays);
@@ -100,7 +101,7 @@ void tide_look(struct detshare *d, const struct detshare_snapshot *snapshot)
 /*
  * Whether the trial of a more generous regime on this request has lasted so long that the result is known. The trial
  * must end then: each of the request's hundreds of kernels may wait for a BE block, and the next request waits for all of
- * them. It ends earlier if the request needs the rest of its objective, unless the session never has a queue and the
+ * them. It ends earlier if the request needs the rest of its objective, unless the session nearly never pauses and the
  * budget can pay for a miss.
  */
 static int ls_trial_is_over(struct detshare *d, const struct ls *ls)

@@ -199,7 +199,8 @@ static int session_key(
                 return usage(message, size, "%.20s=%.40s: not a valid value", word, value);
         } else {
                 return usage(message, size,
-                        "%.40s: unknown key, the keys are name, slo, stated, think, id, speed, queue, sm_percent", word);
+                        "%.40s: unknown key, the keys are name, slo, stated, think, id, speed, queue, sm_percent",
+                        word);
         }
         return 0;
 }
@@ -223,6 +224,10 @@ static int session_words(
                 words->arrivals = closed;
         if (!words->arrivals || !*words->arrivals || !*words->workload)
                 return usage(message, size, "'%.60s': not WORKLOAD@ARRIVALS", words->workload);
+        if (session->think_ns && (session->class_ != DETSHARE_CLASS_LS || strcmp(words->arrivals, "closed")))
+                return usage(message, size,
+                        "think: only for latency-sensitive sessions with arrivals 'closed', not '%.40s'",
+                        words->arrivals);
         words->second = strchr(words->workload, '+');
         if (words->second)
                 *words->second++ = 0;

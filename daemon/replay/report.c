@@ -53,14 +53,13 @@ static void print_session(const struct ds_replay_report *report, uint32_t run, u
         const struct ds_replay_session *session = &report->config->sessions[i];
         const struct ds_replay_session_result *r = &report->results[run].sessions[i];
         struct ratios ratios = ratios_of(report, run, i);
-        int closed = ds_replay_arrivals_closed(session->arrivals);
         char p99[24], slo[24], steps[24];
 
         fprintf(out, "%-24.24s %-2s %-24.24s %9" PRIu64 " %9" PRIu64 " %10.3f %10.3f %10.3f %8s %7s %10.2f %8s\n",
                 report->policies[run], session->class_ == DETSHARE_CLASS_LS ? "ls" : "be", session->name, r->arrived,
                 r->ended, (double)r->p50_ns / 1e6, (double)r->p99_ns / 1e6, (double)r->max_ns / 1e6,
                 cell(p99, sizeof(p99), ratios.p99 > 0, 2, ratios.p99, ""),
-                cell(slo, sizeof(slo), (session->slo_ns || session->slo_permille) && !closed, 2, ratios.slo, "%"),
+                cell(slo, sizeof(slo), session->slo_ns || session->slo_permille, 2, ratios.slo, "%"),
                 r->steps / seconds(report->config->duration_ns),
                 cell(steps, sizeof(steps), ratios.steps > 0, 3, ratios.steps, ""));
 }

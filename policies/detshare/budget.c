@@ -14,9 +14,19 @@ int budget_is_spent(const struct budget *budget)
         return budget->debt > BUDGET_SPENT && !budget->retry;
 }
 
+int budget_is_short(const struct budget *budget)
+{
+        return budget->left < 0 && !budget->retry;
+}
+
 int budget_is_rich(const struct budget *budget)
 {
         return budget->left >= BUDGET_RICH;
+}
+
+int budget_risks(const struct budget *budget)
+{
+        return budget_is_rich(budget) && budget->waits.row <= 1;
 }
 
 /* Decides whether the objective is in reach, from a request that costs the budget `cost`. may: misses that the
@@ -58,12 +68,14 @@ static void budget_reset(struct budget *budget)
 
 void budget_begin(struct budget *budget, const struct waits_step *step, int counted, uint64_t slo_ns)
 {
-        if (!counted && !waits_fit(&budget->waits, slo_ns))
-                budget_reset(budget);
-        if (counted)
+        if (counted) {
                 waits_none(&budget->waits, slo_ns);
-        else
+        } else {
+                if (!waits_fit(budget->slo_ns, slo_ns))
+                        budget_reset(budget);
+                budget->slo_ns = slo_ns;
                 waits_begin(&budget->waits, step, slo_ns);
+        }
         if (budget->waits.row == 1)
                 budget->before = budget->left;
 }

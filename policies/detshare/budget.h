@@ -52,6 +52,7 @@
 struct budget {
         struct waits waits;
         uint64_t mean_ns, deviation_ns; /* length of requests beside which the objective allowed no BE, ns */
+        uint64_t slo_ns;                /* objective of the last request whose arrival is not stated, ns */
         uint32_t samples;               /* such requests that count, up to BUDGET_SAMPLES */
         uint32_t in_row;                /* short ones that followed each other and did not count */
         int32_t left;                   /* in units of which a miss costs BUDGET_MISS */
@@ -73,8 +74,14 @@ void budget_end(struct budget *budget, uint64_t ns, int bought, uint64_t slo_ns,
 /* Whether so many requests have missed the objective, which is in reach, that BE must not delay further ones. */
 int budget_is_spent(const struct budget *budget);
 
+/* Whether the budget is negative, and the objective in reach. */
+int budget_is_short(const struct budget *budget);
+
 /* Whether the budget can pay for a whole miss. */
 int budget_is_rich(const struct budget *budget);
+
+/* Whether it can, and no request waits behind the present one, as far as known. */
+int budget_risks(const struct budget *budget);
 
 /* Time for which BE may run beside the present request from its begin on, ns: the request would then still meet its
  * objective if BE left. 0: BE may not run beside it. */

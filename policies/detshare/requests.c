@@ -23,6 +23,7 @@
 /* Sessions whose requests take at least this part of the time share SMs in different ways, permille. Other sessions leave
  * all SMs to BE in their pauses, and a change between all SMs and a part of them costs requests 10%. */
 #define WAYS_BUSY_PERMILLE 750u
+#define WAYS_STILL_PERMILLE 700u       /* the same for a session that did so until now */
 #define SLACK_MOST_NS (UINT64_MAX / 4) /* objectives may be any number, and other times are added to the slack */
 /* requests of a busy session that pay for one BE kernel on a part of the GPU, at least: those until the GPU switches
  * to another context */
@@ -175,7 +176,7 @@ static void ls_learn_sharing(const struct detshare *d, struct ls *ls, uint64_t l
 
         if (!ls->bought)
                 sharing_learn_without(&ls->sharing, d->be_work_ns);
-        else if (ls->budget.samples && ls->accompanied)
+        else if (ls->budget.samples && ls->accompanied && !ls->other_way)
                 sharing_learn(&ls->sharing, length, ls->cut_ns ? ls->cut_ns - ls->begin_ns : length,
                         left ? ls->free_ns - ls->begin_ns : length, ls->budget.mean_ns,
                         left ? ls->free_work_ns : d->be_work_ns);
@@ -215,13 +216,39 @@ static void ls_piece(const struct detshare *d, struct ls *ls)
                 ls->regime = felt_choose(&ls->felt, ls_slack_permille(d, ls), (uint32_t)max_u64(d->ls_recent, 1));
         if (ls_is_spent(ls))
                 ls->regime = FELT_HELD;
+        else if (ls->slo_ns && budget_is_short(&ls->budget))
+                ls->regime = (uint32_t)max_u64(ls->regime, ls->felt.now); /* a trial would cost the objective a miss */
         ls->tried |= ls->regime < ls->felt.now;
+}
+
+/* Decides whether the session's requests take most of the time. Those that BE made longer do not count. */
+static void ls_learn_pauses(struct ls *ls)
+{
+        const uint64_t length_ns = ls->budget.samples ? ls->budget.mean_ns : ls->mean_length_ns;
+        const uint64_t busy = length_ns * 1000 / (length_ns + ls->mean_idle_ns + 1);
+
+        ls->never_pauses = busy >= (ls->never_pauses ? WAYS_STILL_PERMILLE : WAYS_BUSY_PERMILLE);
+}
+
+int ls_may_share(const struct ls *ls)
+{
+        return !ls_is_spent(ls) && budget_until(&ls->budget, ls->slo_ns);
 }
 
 uint32_t ls_ways(const struct detshare *d, const struct ls *ls)
 {
-        return ls->mean_length_ns * 1000 / (ls->mean_length_ns + ls->mean_idle_ns + 1) < WAYS_BUSY_PERMILLE ? 1
-                                                                                                            : d->n_ways;
+        return ls->never_pauses && d->ls_recent <= 1 ? d->n_ways : 1;
+}
+
+/* Whether the way chosen for the request gains BE so much that it is worth a longer request. To measure a way, less will
+ * do. */
+static int ls_gains(const struct ls *ls, uint64_t may_ns, uint32_t n_ways)
+{
+        const uint32_t now = ls->sharing.now;
+        const int measures = n_ways > 1 && !sharing_is_known(&ls->sharing.way[now]);
+
+        return sharing_time(&ls->sharing, now, may_ns) >
+               ls->length_ns / (measures ? SHARING_LEAST_PART : BUY_LEAST_PART);
 }
 
 /*
@@ -231,12 +258,14 @@ uint32_t ls_ways(const struct detshare *d, const struct ls *ls)
  */
 static void ls_buy(const struct detshare *d, struct ls *ls)
 {
-        const uint32_t turn = ls->n_bought;
+        const uint64_t may_ns = ls->slo_ns ? budget_until(&ls->budget, ls->slo_ns) : 0;
+        const uint32_t turn = ls->n_bought, n_ways = ls_ways(d, ls);
 
-        if (d->now_ns + ls->length_ns / BUY_LEAST_PART >= ls_until(ls) || ls->n_bought++ % BUY_NOT == 0)
+        if (!may_ns)
                 return;
-        sharing_choose(&ls->sharing, ls_ways(d, ls), budget_until(&ls->budget, ls->slo_ns));
-        if ((!sharing_pays(&ls->sharing, ls->sharing.now) && turn % BUY_NOT != BUY_NOT / 2) ||
+        sharing_choose(&ls->sharing, n_ways, may_ns, ls->mean_idle_ns);
+        if (!ls_gains(ls, may_ns, n_ways) || ls->n_bought++ % BUY_NOT == 0 ||
+                (!sharing_pays(&ls->sharing, ls->sharing.now) && turn % BUY_NOT != BUY_NOT / 2) ||
                 (d->p[P_FEEL] &&
                         felt_measures(&ls->felt, ls_slack_permille(d, ls), (uint32_t)max_u64(d->ls_recent, 1)))) {
                 sharing_begin(&ls->sharing, d->be_work_ns);
@@ -253,6 +282,7 @@ static void ls_open(struct detshare *d, struct ls *ls, uint64_t gap_ns)
                 learn_low(&ls->idle_between_ns, max_u64(gap_ns, 1));
                 learn_slowly(&ls->mean_idle_ns, max_u64(gap_ns, 1));
                 gaps_learn(&ls->between, gap_ns);
+                ls_learn_pauses(ls);
         }
         if (ls->slo_ns)
                 budget_begin(&ls->budget, &(struct waits_step){d->now_ns - ls->begin_ns, gap_ns, ls->bought},
@@ -263,7 +293,7 @@ static void ls_open(struct detshare *d, struct ls *ls, uint64_t gap_ns)
         ls->gapped = 0;
         ls->delays = ls->idle_ns = 0;
         ls->free_ns = 0;
-        ls->bought = ls->accompanied = ls->tried = 0;
+        ls->bought = ls->accompanied = ls->tried = ls->other_way = 0;
         ls->cut_ns = 0;
         sharing_begin(&ls->sharing, d->be_work_ns);
         ls_piece(d, ls);

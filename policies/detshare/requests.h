@@ -37,6 +37,9 @@ uint64_t ls_slack(const struct detshare *d, const struct ls *ls);
 /* The slack, permille of the length of a request; 0: unknown. */
 uint64_t ls_slack_permille(const struct detshare *d, const struct ls *ls);
 
+/* Whether the session's budget allows BE beside its requests. */
+int ls_may_share(const struct ls *ls);
+
 /* Number of ways in which BE may share with the session, at least 1, see sharing.h. */
 uint32_t ls_ways(const struct detshare *d, const struct ls *ls);
 

@@ -7,14 +7,13 @@
 
 #define SHARING_SAMPLES 16u
 #define SHARING_KNOWN 8u                     /* samples from which on the means count */
-#define SHARING_LEAST_PART 16u               /* a shorter time beside BE than this part of a request is not measured */
 #define SHARING_DEVIATIONS 2u                /* mean deviations by which a request may be slower than the mean */
 #define SHARING_MOST (SHARING_ONE / 16 * 15) /* highest speed of a request that is relied on */
 #define SHARING_RESERVE_PART 4u /* this part of a longer time is left, because a late request costs the budget a miss */
 #define SHARING_GAIN_PART 50u   /* the gain per request must be more than this part of its length */
 #define SHARING_BETTER_PART 16  /* another way must gain this part more */
 #define SHARING_AGAIN 64u       /* one request in so many measures a way again, all in turn */
-#define SHARING_TRIES 64u       /* a way that so many requests could not measure is left */
+#define SHARING_TRIES 64u       /* a way that so many requests in a row could not measure is left */
 
 void sharing_forget(struct sharing *sharing)
 {
@@ -34,6 +33,14 @@ int sharing_is_known(const struct sharing_way *way)
         return way->n >= SHARING_KNOWN;
 }
 
+/* What BE loses in the pause after a request, because it stays on its part of the SMs there, ns. */
+static uint64_t sharing_pause_cost(const struct sharing *sharing, uint32_t way)
+{
+        const uint64_t be = min_u64(sharing->way[way].be, SHARING_ONE);
+
+        return way ? sharing->pause_ns / SHARING_ONE * (SHARING_ONE - be) : 0;
+}
+
 uint64_t sharing_time(const struct sharing *sharing, uint32_t way, uint64_t slack_ns)
 {
         const struct sharing_way *of = &sharing->way[way];
@@ -46,14 +53,16 @@ uint64_t sharing_time(const struct sharing *sharing, uint32_t way, uint64_t slac
         return max_u64(slack_ns, used_ns * SHARING_ONE / (SHARING_ONE - speed));
 }
 
-/* Gain of BE per request beside which it is in this way, less the cost of the longer request, ns. */
+/* Gain of BE per request beside which it is in this way, less the cost of the longer request and of the pause after it,
+ * ns. */
 static int64_t sharing_gain(const struct sharing *sharing, uint32_t way, uint64_t slack_ns)
 {
         const struct sharing_way *of = &sharing->way[way];
         const uint64_t whole_ns = sharing->alone_ns * SHARING_ONE / max_u64(of->ls, SHARING_ONE / 64);
         const uint64_t beside_ns = min_u64(sharing_time(sharing, way, slack_ns), whole_ns);
 
-        return (int64_t)beside_ns * ((int64_t)(of->be + of->ls) - (int64_t)SHARING_ONE) / (int64_t)SHARING_ONE;
+        return (int64_t)beside_ns * ((int64_t)(of->be + of->ls) - (int64_t)SHARING_ONE) / (int64_t)SHARING_ONE -
+               (int64_t)sharing_pause_cost(sharing, way);
 }
 
 /* Finds the best way again. A change of the way costs requests time, so it must gain something. */
@@ -70,19 +79,22 @@ static void sharing_compare(struct sharing *sharing, uint32_t n_ways, uint64_t s
         }
 }
 
-/* The first way that is not measured yet; n_ways if there is none. */
+/* The way with the fewest SMs that is not measured yet, because it costs requests least; n_ways if there is none. */
 static uint32_t sharing_unknown(struct sharing *sharing, uint32_t n_ways)
 {
-        for (uint32_t i = 0; i < n_ways; i++)
+        for (uint32_t i = n_ways; i-- > 0;)
                 if (!sharing_is_known(&sharing->way[i]) && sharing->way[i].tries++ < SHARING_TRIES)
                         return i;
         return n_ways;
 }
 
-void sharing_choose(struct sharing *sharing, uint32_t n_ways, uint64_t slack_ns)
+void sharing_choose(struct sharing *sharing, uint32_t n_ways, uint64_t slack_ns, uint64_t pause_ns)
 {
         const uint32_t turn = sharing->chosen++;
 
+        sharing->n_ways = n_ways;
+        sharing->slack_ns = slack_ns;
+        sharing->pause_ns = pause_ns;
         if (n_ways == 1) {
                 sharing->now = sharing->best = 0;
                 return;
@@ -107,11 +119,14 @@ void sharing_learn(struct sharing *sharing, uint64_t length_ns, uint64_t may_ns,
         ls = achieved * SHARING_ONE / may_ns;
         be = min_u64((be_ns - sharing->begin_ns) * SHARING_ONE / beside_ns, 2 * SHARING_ONE);
         way->n += way->n < SHARING_SAMPLES;
+        way->tries = 0;
         sharing->alone_ns = alone_ns;
         learn_part(&way->with_ns, be_ns - sharing->begin_ns, way->n);
         learn_part(&way->longer_ns, length_ns - min_u64(alone_ns, length_ns), way->n);
         learn_deviation(&way->ls, &way->deviation, ls, way->n);
         learn_part(&way->be, be, way->n);
+        if (sharing->n_ways > 1 && length_ns - min_u64(alone_ns, length_ns) > sharing->slack_ns)
+                way->n = SHARING_SAMPLES; /* to measure it again soon would cost the objective too much */
 }
 
 void sharing_learn_without(struct sharing *sharing, uint64_t be_ns)
@@ -125,5 +140,5 @@ int sharing_pays(const struct sharing *sharing, uint32_t way)
         const struct sharing_way *of = &sharing->way[way];
         const uint64_t without_ns = sharing->without_ns + sharing->alone_ns / SHARING_GAIN_PART;
 
-        return !sharing_is_known(of) || of->with_ns >= of->longer_ns + without_ns;
+        return !sharing_is_known(of) || of->with_ns >= of->longer_ns + without_ns + sharing_pause_cost(sharing, way);
 }

@@ -13,7 +13,8 @@
  * progresses meanwhile.
  *
  * BE may run beside a request on all SMs or on a part of them (a way). The caller says how many ways there are; each is
- * measured on a few requests, and the one by which BE gains most is used. The others are measured again now and then.
+ * measured on a few requests, that with the fewest SMs first, and the one by which BE gains most is used. The others are
+ * measured again now and then. A way in which a measured request missed its objective is not measured further at first.
  *
  * Requests of very different lengths have a large deviation, which leaves BE only the time that the objective leaves.
  */
@@ -21,13 +22,14 @@
 
 #include <stdint.h>
 
-#define SHARING_ONE 0x10000u /* fixed-point value of 1: the speed alone */
-#define SHARING_WAYS 4u      /* way 0: all SMs */
+#define SHARING_ONE 0x10000u   /* fixed-point value of 1: the speed alone */
+#define SHARING_WAYS 4u        /* way 0: all SMs */
+#define SHARING_LEAST_PART 16u /* a shorter time beside BE than this part of a request is not measured */
 
 /* Measurements of one way. */
 struct sharing_way {
         uint32_t n;                 /* measured requests, up to SHARING_SAMPLES */
-        uint32_t tries;             /* requests chosen to measure it */
+        uint32_t tries;             /* requests chosen to measure it since the last one that did */
         uint64_t ls, deviation, be; /* speed of requests, its mean deviation, and speed of BE, of SHARING_ONE */
         /* means per request: work of BE, and by how much the request takes longer, ns */
         uint64_t with_ns, longer_ns;
@@ -39,6 +41,9 @@ struct sharing {
         uint32_t best;       /* way by which BE gains most; another one must gain clearly more */
         uint32_t chosen;     /* requests for which a way was chosen */
         uint64_t alone_ns;   /* usual length of a request, ns */
+        uint32_t n_ways;     /* ways that this request could have */
+        uint64_t slack_ns;   /* by how much the running request may take longer than alone, ns */
+        uint64_t pause_ns;   /* mean pause between two requests, ns */
         uint64_t without_ns; /* mean work of BE per request beside which the objective allowed no more, ns */
         uint32_t without_n;  /* samples of it, up to SHARING_SAMPLES */
         uint64_t begin_ns;   /* work of BE at the begin of the running request, ns */
@@ -51,8 +56,8 @@ void sharing_forget(struct sharing *sharing);
 void sharing_begin(struct sharing *sharing, uint64_t be_ns);
 
 /* Chooses the way of the request that begins now, of the first n_ways (at least 1). slack_ns: by how much the request may
- * take longer than alone, ns. */
-void sharing_choose(struct sharing *sharing, uint32_t n_ways, uint64_t slack_ns);
+ * take longer than alone, ns. pause_ns: mean pause between two requests, in which BE stays on its part of the SMs, ns. */
+void sharing_choose(struct sharing *sharing, uint32_t n_ways, uint64_t slack_ns, uint64_t pause_ns);
 
 /*
  * A request has ended after length_ns. From its begin on BE might be launched beside it for may_ns, and was beside it for

@@ -47,6 +47,8 @@ struct ls {
         uint8_t beside;              /* 1: BE was on the device during this piece */
         uint8_t accompanied;         /* 1: BE was on the device during this request */
         uint8_t cut;                 /* 1: the trial of a more generous regime was ended in this piece */
+        uint8_t never_pauses;        /* 1: the session's requests take most of the time */
+        uint8_t other_way;           /* 1: BE ran in another way than the one chosen for this request */
         uint8_t tried;               /* 1: this request had a trial of a more generous regime */
         uint8_t bought;              /* 1: the objective's budget allows BE beside the running request */
         struct gaps inside, between; /* gaps inside requests, and between them */
@@ -120,8 +122,8 @@ struct detshare {
         int alone;        /* 1: no LS work for a while */
         int held;         /* 1: a running request holds BE: none of its kernels is launched */
         uint32_t reserve; /* SMs that BE leaves free during the running requests */
-        /* way in which BE runs beside the requests that an objective lets it run beside, and in the pauses of such
-         * sessions, see sharing.h */
+        /* way in which BE runs beside the requests that an objective lets it run beside, and in the pauses of such a
+         * session, see sharing.h; 0 while several LS sessions are present */
         uint32_t way;
         /* remaining time of a BE block that LS can bear at each kernel of the running requests, ns */
         uint64_t harmless_ns;

@@ -47,7 +47,7 @@ static void tide_session(struct detshare *d, const struct ls *ls)
                 d->harmless_ns = min_u64(d->harmless_ns, ls->length_ns ? gap + slack / delays : 0);
                 d->reserve = (uint32_t)max_u64(d->reserve, max_u64(need, ls->need));
         }
-        if (ls->open ? ls_buys(ls) : ls->bought && expected && !ls_is_spent(ls))
+        if (ls->open ? ls_buys(ls) : ls->bought && expected && ls_may_share(ls))
                 d->way = (uint32_t)max_u64(d->way, ls->sharing.now);
         if (ls->open || expected) {
                 const uint64_t mask = ls_mask_ns(d, ls);
@@ -94,6 +94,8 @@ void tide_look(struct detshare *d, const struct detshare_snapshot *snapshot)
         for (uint32_t i = 0; i < LS_MAX; i++)
                 if (d->ls[i].seen)
                         tide_session(d, &d->ls[i]);
+        if (d->ls_recent > 1)
+                d->way = 0;
         d->reserve = (uint32_t)min_u64(d->reserve, most);
         d->soon_sms = (uint32_t)min_u64(d->soon_sms, most);
 }
@@ -101,8 +103,8 @@ void tide_look(struct detshare *d, const struct detshare_snapshot *snapshot)
 /*
  * Whether the trial of a more generous regime on this request has lasted so long that the result is known. The trial
  * must end then: each of the request's hundreds of kernels may wait for a BE block, and the next request waits for all of
- * them. It ends earlier if the request needs the rest of its objective, unless the session nearly never pauses and the
- * budget can pay for a miss.
+ * them. It ends earlier if the request needs the rest of its objective, unless the session nearly never pauses, nothing
+ * waits behind the request, and the budget can pay for a miss.
  */
 static int ls_trial_is_over(struct detshare *d, const struct ls *ls)
 {
@@ -111,7 +113,7 @@ static int ls_trial_is_over(struct detshare *d, const struct ls *ls)
 
         if (!ls->bought && (ls->regime >= ls->felt.now || !ls->length_ns))
                 return 0;
-        if (ls->bought || (objective && objective < until && !(budget_is_rich(&ls->budget) && ls_ways(d, ls) > 1)))
+        if (ls->bought || (objective && objective < until && !(ls->never_pauses && budget_risks(&ls->budget))))
                 until = objective;
         if (d->now_ns < until)
                 wake_at(d, until);
@@ -159,6 +161,7 @@ void tide_note(struct detshare *d)
 
                 if (!ls->open)
                         continue;
+                ls->other_way |= ls_buys(ls) && d->way != ls->sharing.now;
                 ls->mixed |= ((ls->cut ? ls->felt.now : ls->regime) == FELT_HELD) != d->held;
                 ls->beside |= d->be_flying != 0;
                 ls->accompanied |= d->be_flying != 0;

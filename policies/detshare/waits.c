@@ -7,6 +7,8 @@
 
 #define WAITS_INTERVALS 512u
 #define WAITS_RECENT 32u /* intervals of which the recent mean knows the load */
+#define WAITS_KNOWN 8u   /* intervals from which on their mean bounds the next one */
+#define WAITS_LONG 4u    /* a longer pause than so many mean intervals counts as so many */
 #define WAITS_CHANGE 2u  /* a recent mean so many times the mean, or so small a part of it, is another load */
 #define WAITS_INTERVAL_MOST_NS (1ull << 40) /* a longer mean interval counts as this one, ns */
 #define WAITS_THINK_NS 400000ull            /* alike gaps of at least this length are no turns, ns */
@@ -43,12 +45,9 @@ int waits_are_endless(const struct waits *waits)
 }
 
 /* An objective that is a factor of the latency alone changes a little all the time. */
-int waits_fit(const struct waits *waits, uint64_t slo_ns)
+int waits_fit(uint64_t old_slo_ns, uint64_t slo_ns)
 {
-        const uint64_t bin_ns = waits_bin(slo_ns);
-
-        return waits->bin_ns - min_u64(waits->bin_ns, bin_ns) <= bin_ns / 4 &&
-               bin_ns - min_u64(waits->bin_ns, bin_ns) <= bin_ns / 4;
+        return old_slo_ns <= slo_ns ? slo_ns - old_slo_ns <= slo_ns / 4 : old_slo_ns - slo_ns <= slo_ns / 4;
 }
 
 void waits_none(struct waits *waits, uint64_t slo_ns)
@@ -177,6 +176,12 @@ static void waits_learn(struct waits *waits)
         waits->cycle_ns = waits->cycle = 0;
 }
 
+/* A single long pause, such as a client's that restarts, must not look like a smaller load. */
+static uint64_t waits_bounded(const struct waits *waits, uint64_t since_ns)
+{
+        return waits->intervals < WAITS_KNOWN ? since_ns : min_u64(since_ns, waits->interval_ns * WAITS_LONG);
+}
+
 static void waits_learn_turn(struct waits *waits, uint64_t gap_ns, uint64_t low_ns)
 {
         learn_slowly(&waits->turn_ns, min_u64(max_u64(gap_ns, 1), low_ns * WAITS_TURN_LOW + WAITS_TURN_NS));
@@ -227,13 +232,14 @@ void waits_begin(struct waits *waits, const struct waits_step *step, uint64_t sl
         uint64_t queued = 0, low_ns = 0;
 
         if (waits->row) {
-                waits->cycle_ns += step->since_ns;
+                waits->cycle_ns += waits_bounded(waits, step->since_ns);
                 waits->cycle++;
                 if (waits_are_endless(waits))
                         waits->cycle_ns = waits->cycle = 0;
                 waits_learn_after(waits, step);
                 low_ns = max_u64(waits_low(waits), waits_slow(waits));
-                if (waits_fit(waits, slo_ns) && (step->gap_ns <= WAITS_TURN_NS || !waits_are_alike(waits)))
+                if (waits_fit(waits->bin_ns * WAITS_PER_SLO, slo_ns) &&
+                        (step->gap_ns <= WAITS_TURN_NS || !waits_are_alike(waits)))
                         queued = waits_follow(waits, step, low_ns);
         }
         if (queued < WAITS_ONE / 2)

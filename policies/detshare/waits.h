@@ -63,8 +63,8 @@ void waits_none(struct waits *waits, uint64_t slo_ns);
 /* Whether the present request belongs to a row that random arrivals do not explain: a closed loop, or an overload. */
 int waits_are_endless(const struct waits *waits);
 
-/* Whether the distribution is for this objective, ns, or for one that is a little different. */
-int waits_fit(const struct waits *waits, uint64_t slo_ns);
+/* Whether two objectives, ns, are the same but for a small difference. */
+int waits_fit(uint64_t old_slo_ns, uint64_t slo_ns);
 
 /* Probability that the present request has waited for longer than ns, of WAITS_ONE. */
 uint32_t waits_over(const struct waits *waits, uint64_t ns);

@@ -429,3 +429,40 @@ Test(policy_budget, bears_any_times)
                 cr_assert_leq(budget_until(&budget, slo), slo);
         }
 }
+
+/* One long pause, such as that of a client that restarts, does not make the mean interval look longer. A lower load does. */
+Test(policy_budget, one_long_pause_is_not_a_lower_load)
+{
+        struct waits waits = {0};
+        uint64_t interval_ns;
+
+        for (uint32_t i = 0; i < 400; i++)
+                begin(&waits, 3 * MS, 2 * MS, 8 * MS);
+        interval_ns = waits.interval_ns;
+        begin(&waits, 1000 * MS, 999 * MS, 8 * MS);
+        for (uint32_t i = 0; i < 50; i++)
+                begin(&waits, 3 * MS, 2 * MS, 8 * MS);
+        cr_assert_leq(waits.interval_ns, interval_ns * 11 / 10, "%llu", (unsigned long long)waits.interval_ns);
+        for (uint32_t i = 0; i < 100; i++)
+                begin(&waits, 100 * MS, 99 * MS, 8 * MS);
+        cr_assert_geq(waits.interval_ns, 50 * MS, "%llu", (unsigned long long)waits.interval_ns);
+}
+
+/* A client that states when some of its requests arrived does not clear the debt of the others by that. */
+Test(policy_budget, stated_arrivals_do_not_clear_the_debt)
+{
+        struct budget budget = {.left = 0};
+        const struct waits_step step = {20 * MS, 10 * MS, 0};
+
+        for (uint32_t i = 0; i < 20; i++) {
+                budget_begin(&budget, &step, 0, 8 * MS);
+                budget_end(&budget, 10 * MS, 0, 8 * MS, 990);
+        }
+        cr_assert_gt(budget.debt, 10 * BUDGET_MISS);
+        budget_begin(&budget, &step, 1, MS);
+        budget_end(&budget, MS / 2, 0, MS, 990);
+        budget_begin(&budget, &step, 0, 8 * MS);
+        cr_assert_gt(budget.debt, 10 * BUDGET_MISS);
+        budget_begin(&budget, &step, 0, 80 * MS);
+        cr_assert_eq(budget.debt, 0, "another objective begins without debt");
+}

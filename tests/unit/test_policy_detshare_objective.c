@@ -239,6 +239,29 @@ Test(policy_detshare_objective, a_decode_loop_shares_on_a_part_of_the_sms, .time
         ph_close();
 }
 
+/* The same, but BE on all SMs costs the step so much that it may be beside it for no longer than the TPOT leaves. */
+static uint64_t by_part_much(const struct ph_kernel *kernel, uint64_t alone_ns, uint32_t n_others)
+{
+        const struct ph_log *last = ph_in_flight(job) ? ph_last(job) : NULL;
+
+        return last && last->n_sms == SMS ? alone_ns * 3 : by_part(kernel, alone_ns, n_others);
+}
+
+/* With a TPOT that leaves a fifteenth of a step, all SMs are not worth it. The parts are measured and used even so. */
+Test(policy_detshare_objective, a_small_objective_shares_on_a_part_of_the_sms, .timeout = 60)
+{
+        struct ph_kernel step = {.name = "step", .blocks = 16, .block_ns = 200 * US, .beside = by_part_much};
+        struct decode loop = {
+                &step, .kernels = 60, .gap_us = 200, .tpot_ns = 14600 * US, .think_ns = 200 * US, .steps = 1600};
+
+        PH_KERNELS_ARE(&step, &shorts);
+        decode(&loop);
+        cr_assert_leq(loop.late, 8, "%u: %s", loop.late, explained());
+        cr_assert(strstr(explained(), "on 108 of 132 SMs"), "%s", explained());
+        cr_assert_geq(loop.busy, 400, "%llu: %s", (unsigned long long)loop.busy, explained());
+        ph_close();
+}
+
 /*
  * Steps of a language model that take 12 and 30 ms, and TPOTs of a third more: what both achieve side by side is measured,
  * also where the step is longer than the pieces in which requests are timed. Then the job runs beside whole steps.

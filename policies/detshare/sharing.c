@@ -33,7 +33,7 @@ int sharing_is_known(const struct sharing_way *way)
         return way->n >= SHARING_KNOWN;
 }
 
-/* What BE loses in the pause after a request, because it stays on its part of the SMs there, ns. */
+/* Loss of BE in the pause after a request, because it stays on its part of the SMs there, ns. */
 static uint64_t sharing_pause_cost(const struct sharing *sharing, uint32_t way)
 {
         const uint64_t be = min_u64(sharing->way[way].be, SHARING_ONE);

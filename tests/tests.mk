@@ -469,8 +469,7 @@ replay-policies: $(BUILD)/detshare-replay $(POLICIES) ## all policies on simulat
 EVAL_STATE := docs/evaluation/h200.csv.xz
 FRONTIER := docs/evaluation/frontier.csv.xz
 FRONTIER_DOC := docs/evaluation/frontier.md
-FRONTIER_NOTE := 'Two H200s of one host, driver 580, 2026-11-28. The policy `detshare` was an older one: the budget of an objective could fall \
-	to 12 missed requests, now to 4 (`policies/detshare/budget.h`).'
+FRONTIER_NOTE := 'One H200, driver 580, CUDA 13.0, 2026-11-28.'
 .PHONY: eval-tables worth frontier
 eval-tables: ## the measurements on GPUs as pages of tables and plots, into docs/evaluation | 2 min
 	tests/eval/analyse.py $(EVAL_STATE) --tables docs/evaluation --device 'H200s, driver 580.159, CUDA 13.0, 2026-11-23'

@@ -14,11 +14,6 @@ int budget_is_spent(const struct budget *budget)
         return budget->debt > BUDGET_SPENT && !budget->retry;
 }
 
-int budget_is_short(const struct budget *budget)
-{
-        return budget->left < 0 && !budget->retry;
-}
-
 int budget_is_rich(const struct budget *budget)
 {
         return budget->left >= BUDGET_RICH;

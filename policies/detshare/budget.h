@@ -74,9 +74,6 @@ void budget_end(struct budget *budget, uint64_t ns, int bought, uint64_t slo_ns,
 /* Whether so many requests have missed the objective, which is in reach, that BE must not delay further ones. */
 int budget_is_spent(const struct budget *budget);
 
-/* Whether the budget is negative, and the objective in reach. */
-int budget_is_short(const struct budget *budget);
-
 /* Whether the budget can pay for a whole miss. */
 int budget_is_rich(const struct budget *budget);
 

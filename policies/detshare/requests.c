@@ -216,8 +216,6 @@ static void ls_piece(const struct detshare *d, struct ls *ls)
                 ls->regime = felt_choose(&ls->felt, ls_slack_permille(d, ls), (uint32_t)max_u64(d->ls_recent, 1));
         if (ls_is_spent(ls))
                 ls->regime = FELT_HELD;
-        else if (ls->slo_ns && budget_is_short(&ls->budget))
-                ls->regime = (uint32_t)max_u64(ls->regime, ls->felt.now); /* a trial would cost the objective a miss */
         ls->tried |= ls->regime < ls->felt.now;
 }
 

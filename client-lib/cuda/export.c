@@ -2,11 +2,14 @@
 /*
  * cuGetExportTable: tables that NVIDIA's runtime and libraries get from the driver by UUID
  *
- * Their contents were found by observing which slots the runtime calls, and how. Two tables are the genuine driver's,
- * passed on unchanged where there is one: the runtime's interface, whose handle of the primary context this library
- * adopts (dcu_context_token), and the check that the driver is NVIDIA's. This library does not imitate that check: on a
- * machine without NVIDIA's driver, a program with NVIDIA's runtime gets the runtime's own error. Our libcudart.so.13 is
- * for such machines.
+ * Their contents were found by observing which slots the runtime calls, and how. Three tables are the genuine driver's,
+ * passed on unchanged where there is one:
+ *
+ *   the runtime's interface    this library adopts its handle of the primary context (dcu_context_token)
+ *   the check that the driver  this library does not imitate it: on a machine without NVIDIA's driver, a program with
+ *   is NVIDIA's                NVIDIA's runtime gets the runtime's own error. Our libcudart.so.13 is for such machines.
+ *   the cache of compiled code NVRTC and nvJitLink keep their results in it, on disk. Without it they compile the same
+ *                              code again in every process.
  *
  * This library implements the other tables: identity of a context, context-local storage, and buffers for profiler
  * callbacks, which are never called. Slots that were never seen in use return CUDA_ERROR_NOT_SUPPORTED. Unknown tables
@@ -212,7 +215,7 @@ static const struct table lt_choice = {.bytes = 136, .slots = {[0 ... 15] = SLOT
 /* this table has no size word in front */
 static const slot context_storage[4] = {SLOT(keep_put), SLOT(keep_delete), SLOT(keep_get), SLOT(unused)};
 
-enum source { SERVED, GENUINE };
+enum source { SERVED, GENUINE, OPTIONAL };
 
 static const struct export
 {
@@ -239,6 +242,8 @@ exports[] = {
                 &lt_choice},
         {{0x6e, 0x16, 0x3f, 0xbe, 0xb9, 0x58, 0x44, 0x4d, 0x83, 0x5c, 0xe1, 0x82, 0xaf, 0xf1, 0x99, 0x1e}, SERVED,
                 &tools_module},
+        {{0xda, 0x91, 0x51, 0xd3, 0x3a, 0xe6, 0xcc, 0x41, 0xa5, 0xc0, 0x4f, 0x26, 0xd5, 0x33, 0xe3, 0x28}, OPTIONAL,
+                NULL},
 };
 
 /* Gets the genuine driver's handle of its primary context from the runtime's interface table. This library never
@@ -268,6 +273,12 @@ static CUresult no_driver(void)
         return CUDA_ERROR_NOT_FOUND;
 }
 
+/* A caller that does without an optional table gets no message. */
+static CUresult absent(const struct export *wanted)
+{
+        return wanted->source == OPTIONAL ? CUDA_ERROR_NOT_FOUND : no_driver();
+}
+
 static CUresult genuine_table(const struct export *wanted, const void **ret)
 {
         CUresult (*get)(const void **, const CUuuid *);
@@ -279,11 +290,11 @@ static CUresult genuine_table(const struct export *wanted, const void **ret)
         if (r != CUDA_SUCCESS)
                 return r;
         if (atomic_load(&dcu.device)->simulated)
-                return no_driver();
+                return absent(wanted);
         r = dcu_genuine_start(atomic_load(&dcu.device)->uuid);
         symbol = dcu_genuine_symbol("cuGetExportTable");
         if (r != CUDA_SUCCESS || !symbol)
-                return no_driver();
+                return absent(wanted);
         memcpy(&get, &symbol, sizeof(get));
         memcpy(id.bytes, wanted->id, sizeof(id.bytes));
         r = get(&table, &id);
@@ -302,7 +313,7 @@ CUresult cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTable
         for (size_t i = 0; i < sizeof(exports) / sizeof(exports[0]); i++) {
                 if (memcmp(exports[i].id, pExportTableId->bytes, sizeof(exports[i].id)) != 0)
                         continue;
-                if (exports[i].source == GENUINE)
+                if (exports[i].source != SERVED)
                         return genuine_table(&exports[i], ppExportTable);
                 *ppExportTable = exports[i].table;
                 return CUDA_SUCCESS;

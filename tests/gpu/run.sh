@@ -450,8 +450,18 @@ for folder in nvidia.__path__: print(":".join(sorted(glob.glob(folder + "/*/lib"
 # one_library WHERE PROGRAM PATH: runs a program with a library; its output is in $tmp/libs.WHERE.PROGRAM
 one_library() {
         local out=$tmp/libs.$1.$2
-        LD_LIBRARY_PATH=$3 timeout -k 5 120 "$build/gpu/libs/$2" >"$out" 2>"$out.err" </dev/null
+        CUDA_CACHE_PATH=$tmp/cache.$1.$2 LD_LIBRARY_PATH=$3 timeout -k 5 120 "$build/gpu/libs/$2" >"$out" 2>"$out.err" </dev/null
         echo "exit status $?" >>"$out"
+}
+
+# same_cache PROGRAM: checks that the program's library has cached compiled code on disk, with DetShare as natively
+same_cache() {
+        local native_n shared_n
+        native_n=$(find "$tmp/cache.native.$1" -type f 2>/dev/null | wc -l)
+        shared_n=$(find "$tmp/cache.shared.$1" -type f 2>/dev/null | wc -l)
+        echo "natively $native_n files, with DetShare $shared_n" >"$tmp/cache.diff"
+        [ "$native_n" -gt 0 ] && [ "$shared_n" -gt 0 ]
+        result "$1: compiled code is cached for later processes" $? "$tmp/cache.diff"
 }
 
 part_libs() {
@@ -483,6 +493,7 @@ part_libs() {
                 { diff "$tmp/libs.native.$program" "$tmp/libs.shared.$program"; cat "$tmp/libs.shared.$program.err"; } >"$tmp/libs.diff" 2>&1
                 result "$program: $(grep -c -E ' [0-9a-f]{16}$' "$tmp/libs.shared.$program") digests in $took ms" $good "$tmp/libs.diff"
         done
+        [ ! -s "$tmp/libs.shared.nvrtc" ] || same_cache nvrtc
         daemon_stop
 }
 

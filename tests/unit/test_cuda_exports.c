@@ -436,8 +436,9 @@ Test(errors, the_runtimes_tables_are_there)
                 {0x21, 0x31, 0x8c, 0x60, 0x97, 0x14, 0x32, 0x48, 0x8c, 0xa6, 0x41, 0xff, 0x73, 0x24, 0xc8, 0xf2},
                 {0x6e, 0x16, 0x3f, 0xbe, 0xb9, 0x58, 0x44, 0x4d, 0x83, 0x5c, 0xe1, 0x82, 0xaf, 0xf1, 0x99, 0x1e},
         };
-        static const uint8_t genuine[16] = {
-                0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a, 0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d, 0xf9};
+        static const uint8_t genuine[][16] = {
+                {0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a, 0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d, 0xf9},
+                {0xda, 0x91, 0x51, 0xd3, 0x3a, 0xe6, 0xcc, 0x41, 0xa5, 0xc0, 0x4f, 0x26, 0xd5, 0x33, 0xe3, 0x28}};
         CUresult (*table)(const void **, const CUuuid *) =
                 (CUresult(*)(const void **, const CUuuid *))dlsym(library(), "cuGetExportTable");
         CUuuid id;
@@ -452,9 +453,11 @@ Test(errors, the_runtimes_tables_are_there)
                 for (size_t k = 1; k < words[0] / sizeof(words[0]); k++)
                         cr_expect(words[k], "table %zu has no function at %zu", i, k);
         }
-        memcpy(id.bytes, genuine, sizeof(id.bytes));
-        cr_expect_neq(table(&p, &id), CUDA_SUCCESS);
-        cr_expect_null(p);
+        for (size_t i = 0; i < sizeof(genuine) / sizeof(genuine[0]); i++) {
+                memcpy(id.bytes, genuine[i], sizeof(id.bytes));
+                cr_expect_neq(table(&p, &id), CUDA_SUCCESS, "%zu", i);
+                cr_expect_null(p, "%zu", i);
+        }
 }
 
 Test(errors, there_are_no_other_tables)

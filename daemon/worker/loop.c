@@ -262,7 +262,8 @@ static int loop_step(ds_worker *worker)
 {
         int r;
 
-        if (!worker->sched_due && (!worker->live_ops || ds_sched_next_timer(worker->sched) > worker->now_ns))
+        if (!worker->sched_due && !ds_sched_behind(worker->sched) &&
+                (!worker->live_ops || ds_sched_next_timer(worker->sched) > worker->now_ns))
                 return 0;
         /*
          * While a declared thread runs, it may submit more work at this instant of virtual time. A decision now would

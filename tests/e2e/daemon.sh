@@ -312,5 +312,43 @@ fi
 refuses 1 "there is no policy 'static' in $dir/bare, this installation, which has no policies" --socket "$socket" --policy-dir "$dir/bare" --policy static
 build=$whole
 
+# An idle daemon sleeps: at first, after another policy, and after a client has come and gone.
+# ticks: processor time of the daemon and its children so far, 1/100 s
+ticks() {
+        local pid sum=0 stat
+        for pid in "$daemon" $(pgrep -P "$daemon"); do
+                stat=$(sed 's/.*) //' "/proc/$pid/stat" 2>/dev/null) || continue
+                # shellcheck disable=SC2086 # the fields become arguments
+                set -- $stat
+                sum=$((sum + ${12} + ${13}))
+        done
+        echo "$sum"
+}
+
+# sleeps WHEN: the daemon uses less than a tenth of a processor for a second
+sleeps() {
+        local before used
+        sleep 0.3
+        before=$(ticks)
+        sleep 1
+        used=$(($(ticks) - before))
+        if [ "$used" -lt 10 ]; then ok; else bad "$1: the idle daemon used $used % of a processor"; fi
+}
+
+if serve --device sim:h200; then
+        sleeps "at first"
+        "$build/detsharectl" --socket "$socket" set-policy fifo >/dev/null
+        sleeps "after another policy"
+        if DETSHARE_SOCKET=$socket LD_LIBRARY_PATH=$build/cuda "$build/tests/programs/link" >"$dir/link" 2>&1; then
+                ok
+        else
+                bad "a client: $(tail -n 2 "$dir/link")"
+        fi
+        sleeps "after a client"
+        "$build/detsharectl" --socket "$socket" set-policy detshare >/dev/null
+        sleeps "after another policy and a client"
+        ends TERM 0 "SIGTERM"
+fi
+
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

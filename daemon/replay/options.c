@@ -224,7 +224,9 @@ static int session_words(
                 words->arrivals = closed;
         if (!words->arrivals || !*words->arrivals || !*words->workload)
                 return usage(message, size, "'%.60s': not WORKLOAD@ARRIVALS", words->workload);
-        if (session->think_ns && (session->class_ != DETSHARE_CLASS_LS || strcmp(words->arrivals, "closed")))
+        if (session->think_ns && session->class_ != DETSHARE_CLASS_LS)
+                return usage(message, size, "think: only for latency-sensitive sessions, not for best-effort ones");
+        if (session->think_ns && strcmp(words->arrivals, "closed"))
                 return usage(message, size,
                         "think: only for latency-sensitive sessions with arrivals 'closed', not '%.40s'",
                         words->arrivals);

@@ -219,11 +219,12 @@ static void ls_piece(const struct detshare *d, struct ls *ls)
         ls->tried |= ls->regime < ls->felt.now;
 }
 
-/* Decides whether the session's requests take most of the time. Those that BE made longer do not count. */
+/* Decides whether the session's requests take most of the time. Those beside which an objective allowed BE do not count,
+ * because they are longer and the pauses after them shorter. */
 static void ls_learn_pauses(struct ls *ls)
 {
         const uint64_t length_ns = ls->budget.samples ? ls->budget.mean_ns : ls->mean_length_ns;
-        const uint64_t busy = length_ns * 1000 / (length_ns + ls->mean_idle_ns + 1);
+        const uint64_t busy = length_ns * 1000 / (length_ns + ls->idle_after_ns + 1);
 
         ls->never_pauses = busy >= (ls->never_pauses ? WAYS_STILL_PERMILLE : WAYS_BUSY_PERMILLE);
 }
@@ -261,7 +262,7 @@ static void ls_buy(const struct detshare *d, struct ls *ls)
 
         if (!may_ns)
                 return;
-        sharing_choose(&ls->sharing, n_ways, may_ns, ls->mean_idle_ns);
+        sharing_choose(&ls->sharing, n_ways, may_ns, ls->length_ns, ls->mean_idle_ns);
         if (!ls_gains(ls, may_ns, n_ways) || ls->n_bought++ % BUY_NOT == 0 ||
                 (!sharing_pays(&ls->sharing, ls->sharing.now) && turn % BUY_NOT != BUY_NOT / 2) ||
                 (d->p[P_FEEL] &&
@@ -280,6 +281,8 @@ static void ls_open(struct detshare *d, struct ls *ls, uint64_t gap_ns)
                 learn_low(&ls->idle_between_ns, max_u64(gap_ns, 1));
                 learn_slowly(&ls->mean_idle_ns, max_u64(gap_ns, 1));
                 gaps_learn(&ls->between, gap_ns);
+                if (!ls->bought)
+                        learn_slowly(&ls->idle_after_ns, max_u64(gap_ns, 1));
                 ls_learn_pauses(ls);
         }
         if (ls->slo_ns)

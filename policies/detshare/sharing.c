@@ -12,8 +12,12 @@
 #define SHARING_RESERVE_PART 4u /* this part of a longer time is left, because a late request costs the budget a miss */
 #define SHARING_GAIN_PART 50u   /* the gain per request must be more than this part of its length */
 #define SHARING_BETTER_PART 16  /* another way must gain this part more */
-#define SHARING_AGAIN 64u       /* one request in so many measures a way again, all in turn */
-#define SHARING_TRIES 64u       /* a way that so many requests in a row could not measure is left */
+/* One request in so many measures a way again, all in turn. It must share no divisor with the period of the requests
+ * beside which the caller allows no more BE than without an objective (64): those measure no way. */
+#define SHARING_AGAIN 63u
+#define SHARING_PAUSE_MOST_NS (1ull << 40) /* a longer pause counts as this one, ns */
+#define SHARING_OVER 2u   /* so many samples that took more than the slack end the measurement of a way */
+#define SHARING_TRIES 64u /* a way that so many requests in a row could not measure is left */
 
 void sharing_forget(struct sharing *sharing)
 {
@@ -38,7 +42,7 @@ static uint64_t sharing_pause_cost(const struct sharing *sharing, uint32_t way)
 {
         const uint64_t be = min_u64(sharing->way[way].be, SHARING_ONE);
 
-        return way ? sharing->pause_ns / SHARING_ONE * (SHARING_ONE - be) : 0;
+        return way ? min_u64(sharing->pause_ns, SHARING_PAUSE_MOST_NS) * (SHARING_ONE - be) / SHARING_ONE : 0;
 }
 
 uint64_t sharing_time(const struct sharing *sharing, uint32_t way, uint64_t slack_ns)
@@ -88,7 +92,7 @@ static uint32_t sharing_unknown(struct sharing *sharing, uint32_t n_ways)
         return n_ways;
 }
 
-void sharing_choose(struct sharing *sharing, uint32_t n_ways, uint64_t slack_ns, uint64_t pause_ns)
+void sharing_choose(struct sharing *sharing, uint32_t n_ways, uint64_t slack_ns, uint64_t length_ns, uint64_t pause_ns)
 {
         const uint32_t turn = sharing->chosen++;
 
@@ -99,7 +103,7 @@ void sharing_choose(struct sharing *sharing, uint32_t n_ways, uint64_t slack_ns,
                 sharing->now = sharing->best = 0;
                 return;
         }
-        sharing->now = sharing_unknown(sharing, n_ways);
+        sharing->now = slack_ns > length_ns / SHARING_LEAST_PART ? sharing_unknown(sharing, n_ways) : n_ways;
         if (sharing->now < n_ways)
                 return;
         sharing_compare(sharing, n_ways, slack_ns);
@@ -125,8 +129,10 @@ void sharing_learn(struct sharing *sharing, uint64_t length_ns, uint64_t may_ns,
         learn_part(&way->longer_ns, length_ns - min_u64(alone_ns, length_ns), way->n);
         learn_deviation(&way->ls, &way->deviation, ls, way->n);
         learn_part(&way->be, be, way->n);
-        if (sharing->n_ways > 1 && length_ns - min_u64(alone_ns, length_ns) > sharing->slack_ns)
-                way->n = SHARING_SAMPLES; /* to measure it again soon would cost the objective too much */
+        way->over += length_ns - min_u64(alone_ns, length_ns) > sharing->slack_ns;
+        if (sharing->n_ways > 1 && way->over >= SHARING_OVER)
+                way->n = (uint32_t)max_u64(
+                        way->n, SHARING_KNOWN); /* further samples would cost the objective too much */
 }
 
 void sharing_learn_without(struct sharing *sharing, uint64_t be_ns)

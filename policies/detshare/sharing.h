@@ -14,7 +14,8 @@
  *
  * BE may run beside a request on all SMs or on a part of them (a way). The caller says how many ways there are; each is
  * measured on a few requests, that with the fewest SMs first, and the one by which BE gains most is used. The others are
- * measured again now and then. A way in which a measured request missed its objective is not measured further at first.
+ * measured again now and then. A way in which two measured requests took longer than their slack allows is not
+ * measured further at first.
  *
  * Requests of very different lengths have a large deviation, which leaves BE only the time that the objective leaves.
  */
@@ -30,6 +31,7 @@
 struct sharing_way {
         uint32_t n;                 /* measured requests, up to SHARING_SAMPLES */
         uint32_t tries;             /* requests chosen to measure it since the last one that did */
+        uint32_t over;              /* measured requests that took longer than their slack allows */
         uint64_t ls, deviation, be; /* speed of requests, its mean deviation, and speed of BE, of SHARING_ONE */
         /* means per request: work of BE, and by how much the request takes longer, ns */
         uint64_t with_ns, longer_ns;
@@ -56,8 +58,9 @@ void sharing_forget(struct sharing *sharing);
 void sharing_begin(struct sharing *sharing, uint64_t be_ns);
 
 /* Chooses the way of the request that begins now, of the first n_ways (at least 1). slack_ns: by how much the request may
- * take longer than alone, ns. pause_ns: mean pause between two requests, in which BE stays on its part of the SMs, ns. */
-void sharing_choose(struct sharing *sharing, uint32_t n_ways, uint64_t slack_ns, uint64_t pause_ns);
+ * take longer than alone, ns. length_ns: length of a request alone, ns. pause_ns: mean pause between two requests, in which
+ * BE stays on its part of the SMs, ns. */
+void sharing_choose(struct sharing *sharing, uint32_t n_ways, uint64_t slack_ns, uint64_t length_ns, uint64_t pause_ns);
 
 /*
  * A request has ended after length_ns. From its begin on BE might be launched beside it for may_ns, and was beside it for

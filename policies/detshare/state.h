@@ -62,6 +62,7 @@ struct ls {
         uint64_t idle_between_ns; /* pause between two requests, near the shortest pauses seen, ns; 0: unknown */
         /* mean length of requests, of requests beside BE, and of pauses, ns; 0: unknown */
         uint64_t mean_length_ns, mean_beside_ns, mean_idle_ns;
+        uint64_t idle_after_ns; /* mean pause after requests beside which the objective allowed no BE, ns; 0: unknown */
         uint32_t mean_delays, mean_gap; /* kernels of a request; gap between two kernels, ns */
         struct felt felt;
         struct budget budget;

@@ -176,7 +176,8 @@ static void waits_learn(struct waits *waits)
         waits->cycle_ns = waits->cycle = 0;
 }
 
-/* A single long pause, such as a client's that restarts, must not look like a smaller load. */
+/* A long pause, such as that of a client that restarts or between two bursts, must not look like a lower load: the mean
+ * is that of the arrivals between long pauses. */
 static uint64_t waits_bounded(const struct waits *waits, uint64_t since_ns)
 {
         return waits->intervals < WAITS_KNOWN ? since_ns : min_u64(since_ns, waits->interval_ns * WAITS_LONG);

@@ -33,15 +33,15 @@
 #define WAITS_ONE 0x10000u  /* fixed-point value of 1: probabilities, and the decay per bin */
 
 struct waits {
-        uint32_t p[WAITS];            /* probability that the wait is about so many bins; sum: about WAITS_ONE */
-        uint64_t bin_ns;              /* width of a bin, ns */
-        uint64_t interval_ns;         /* mean time between the begins of two requests, ns; 0: unknown */
-        uint64_t recent_ns;           /* the same of the last requests, ns; 0: unknown */
-        uint32_t together;            /* part of the requests that arrives together with the one before, of WAITS_ONE */
-        uint32_t intervals;           /* intervals in that mean, up to WAITS_INTERVALS */
-        uint64_t cycle_ns;            /* time since the begin of the first request after the last pause, ns */
-        uint32_t cycle;               /* requests that began in that time */
-        uint64_t turn_ns;             /* mean turn, ns; 0: unknown */
+        uint32_t p[WAITS];    /* probability that the wait is about so many bins; sum: about WAITS_ONE */
+        uint64_t bin_ns;      /* width of a bin, ns */
+        uint64_t interval_ns; /* mean time between the begins of two requests, without long pauses, ns; 0: unknown */
+        uint64_t recent_ns;   /* the same of the last requests, ns; 0: unknown */
+        uint32_t together;    /* part of the requests that arrives together with the one before, of WAITS_ONE */
+        uint32_t intervals;   /* intervals in that mean, up to WAITS_INTERVALS */
+        uint64_t cycle_ns;    /* time since the begin of the first request after the last pause, ns */
+        uint32_t cycle;       /* requests that began in that time */
+        uint64_t turn_ns;     /* mean turn, ns; 0: unknown */
         uint64_t last_ns[WAITS_LAST]; /* last gaps, ns; the newest one first */
         struct gaps gaps;             /* gaps after requests beside which the objective allowed no BE */
         uint64_t length_ns;           /* mean length of those requests, ns; 0: unknown */

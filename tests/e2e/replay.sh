@@ -148,7 +148,7 @@ refused 2 "not a simulated GPU" --device cuda:0 --ls resnet34-b1@closed
 refused 2 "no such model" --device sim:h300 --ls resnet34-b1@closed
 refused 2 "no such workload" --ls resnet35@closed
 refused 2 "not WORKLOAD@ARRIVALS" --ls resnet34-b1
-refused 2 "think: only for latency-sensitive sessions" --be resnet34-b1@closed,think=1ms
+refused 2 "think: only for latency-sensitive sessions, not for best-effort" --be resnet34-b1@closed,think=1ms
 refused 2 "arrivals 'closed', not 'uniform:10'" --ls resnet34-b1@uniform:10,think=1ms
 refused 2 "not a rate" --ls resnet34-b1@poisson:many
 refused 2 "slo=-3ms: not a valid value" --ls resnet34-b1@closed,slo=-3ms

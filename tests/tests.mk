@@ -475,7 +475,7 @@ eval-tables: ## the measurements on GPUs as pages of tables and plots, into docs
 	tests/eval/analyse.py $(EVAL_STATE) --tables docs/evaluation --device 'H200s, driver 580.159, CUDA 13.0, 2026-11-23'
 # Writes the table and the plots of these measurements that README.md and docs/evaluation.md show
 worth: ## the table and the plots of them in README.md and docs/evaluation.md | 1 min
-	tests/eval/worth.py --state $(EVAL_STATE)
+	tests/eval/worth.py --state $(FRONTIER)
 
 # Writes the page of a sweep of fixed settings on a GPU: make frontier FRONTIER=FILE.csv
 frontier: ## a sweep of fixed settings on a GPU (FRONTIER=FILE.csv) as a page, into docs/evaluation | 1 min

@@ -247,7 +247,7 @@ def panel(x, y, title, there):
     box = plot.Panel(x, y, title, MOST, WIDE, HIGH, 0.9)
     points = [(one.p99, one.share) for name, one in there.items() if is_fixed(name) and math.isfinite(one.p99)]
     lines = box.axes() + objective_lines(box, there) + [frontier_line(box, points)] + [svg.circle(box.right(p99), box.up(share), 2.5, "grey") for p99, share in points]
-    ours = [one for name, one in there.items() if not is_fixed(name) and name != ALONE]
+    ours = [there[name] for name in sorted(there) if not is_fixed(name) and name != ALONE]  # without an objective first
     return lines + box.line([(one.p99, (math.nan, math.nan), one.share, 25 * i) for i, one in enumerate(ours)], "blue")
 
 
@@ -257,8 +257,8 @@ def picture(rows, device, command):
     pairs, loads = list(dict.fromkeys(key[1] for key in there)), sorted({key[2] for key in there})
     width, height = LEFT + len(loads) * (WIDE + GAP), TOP + len(pairs) * (HIGH + GAP) + 10
     lines = [svg.text(LEFT, 26, f"Tail of the service against throughput of the job ({device})", 16, extra='font-weight="bold"')]
-    for i, (name, hue) in enumerate((("fixed settings", "grey"), ("frontier of fixed settings", "orange"), ("detshare: no objective, then 1.2, 1.5 and 2 times p99 alone", "blue"))):
-        lines += [svg.circle(LEFT + 5 + 190 * i, 44, 5, hue), svg.text(LEFT + 14 + 190 * i, 48, name, 11)]
+    for i, (name, hue) in enumerate((("fixed settings", "grey"), ("frontier of fixed settings", "orange"), ("detshare: no objective, then 1.2, 1.5, 2 times p99", "blue"))):
+        lines += [svg.circle(LEFT + 5 + 170 * i, 44, 5, hue), svg.text(LEFT + 14 + 170 * i, 48, name, 11)]
     for (_, pair, load, _), found in {key[:3] + (0,): found for key, found in there.items()}.items():
         lines += panel(LEFT + loads.index(load) * (WIDE + GAP), TOP + pairs.index(pair) * (HIGH + GAP), f"{pair.replace('/', ' + ')}, {load}%", found)
     lines.append(svg.text(width / 2, height - 6, "right: p99 over alone (dashed: the objectives); up: the job's throughput over alone", 11, "middle", "dim"))

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What sharing is worth on a GPU, in one table and two plots: from the measurements, into README.md and docs/evaluation.md.
 
-The table and the plots are of the cells of the group `core` whose job has many kernels (training, and inference in batches), or of
-all cells of a file of `frontier.py gpu`. A system is shown when all of these cells have it. The text between the markers of README.md
+The table and the plots are of all cells of a file of `frontier.py gpu`, or of the cells of the group `core` whose job has many kernels
+(training, and inference in batches) of a file of `measure.py`. A system is shown when all of these cells have it. The text between the markers of README.md
 and docs/evaluation.md is replaced.
 
 usage: worth.py [--state FILE.csv[.xz]] [--root FOLDER]    writes the tables and the plots (`make worth`)
@@ -71,10 +71,10 @@ def table(rows, systems):
         tails = of(rows, system, "p99_over_alone")
         name = f"**{NAMES[system]}**" if system == "detshare:detshare" else NAMES[system]
         lines.append([name, short(statistics.geometric_mean(tails)), f"{short(min(tails))} to {short(max(tails))}",
-                      f"{statistics.fmean(of(rows, system, 'in_slo_2')):.0f}%"]
+                      f"{statistics.fmean(of(rows, system, 'in_slo_2')):.1f}%"]
                      + [f"{statistics.fmean(of(rows, system, 'be_share', load)):.2f}" for load in loads_of(rows)])
     alone = statistics.fmean(of(rows, systems[0], "in_slo_n_alone"))
-    lines.insert(0, ["service alone, no job", "1", "", f"{alone:.0f}%", *("" for _ in loads_of(rows))])
+    lines.insert(0, ["service alone, no job", "1", "", f"{alone:.1f}%", *("" for _ in loads_of(rows))])
     return document.table(["system", "p99 over alone", "least to most", "within 2 times"] + [f"job at {load}%" for load in loads_of(rows)], lines)
 
 
@@ -116,7 +116,7 @@ def slo_plot(rows, systems):
     """Bars: requests within twice the p99 of the unloaded service, by load; a line for the service without a job."""
     width, height, left, top, wide = 760, 330, 64, 62, 200
     high, lines = height - top - 54, []
-    lines.append(svg.text(left, 26, "Requests answered within twice the p99 of the unloaded service (H200)", 16, extra='font-weight="bold"'))
+    lines.append(svg.text(left, 26, "Requests answered within twice the p99 of the service alone (H200)", 16, extra='font-weight="bold"'))
     for share in (0, 25, 50, 75, 100):
         y = top + high * (1 - share / 100)
         lines += [svg.line(left, y, width - 24, y, "grid"), svg.text(left - 6, y + 4, f"{share}%", 10, "end", "dim")]
@@ -136,13 +136,13 @@ def slo_plot(rows, systems):
         lines += [svg.line(x0 - 4, y, x0 + wide + 4, y, "edge", 'stroke-dasharray="5 3" stroke-width="1.5"'),
                   svg.text(x0 + wide / 2, top + high + 16, f"service at {load}% of its capacity", 12, "middle")]
     lines += legend(systems, left)
-    lines.append(svg.text(left, height - 12, "dashed: the service without a job; at these loads its own queue keeps some requests outside of the bound", 11, kind="dim"))
-    return svg.frame(width, height, COMMAND, "requests within twice the p99 of the unloaded service, by load and system", lines)
+    lines.append(svg.text(left, height - 12, "dashed: the service without a job", 11, kind="dim"))
+    return svg.frame(width, height, COMMAND, "requests within twice the p99 of the service alone, by load and system", lines)
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--state", type=pathlib.Path, default=ROOT / "docs/evaluation/h200.csv.xz")
+    parser.add_argument("--state", type=pathlib.Path, default=ROOT / "docs/evaluation/frontier.csv.xz")
     parser.add_argument("--root", type=pathlib.Path, default=ROOT, help="the folder that has README.md and docs/")
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()

@@ -469,7 +469,8 @@ replay-policies: $(BUILD)/detshare-replay $(POLICIES) ## all policies on simulat
 EVAL_STATE := docs/evaluation/h200.csv.xz
 FRONTIER := docs/evaluation/frontier.csv.xz
 FRONTIER_DOC := docs/evaluation/frontier.md
-FRONTIER_NOTE := 'One H200, driver 580, CUDA 13.0, 2026-11-28.'
+FRONTIER_NOTE := 'One H200, driver 580, CUDA 13.0, 2026-11-28. The policy measured parts of the SMs (`policies/detshare/sharing.c`) less often \
+	than today, which concerns the cells at 75%.'
 .PHONY: eval-tables worth frontier
 eval-tables: ## the measurements on GPUs as pages of tables and plots, into docs/evaluation | 2 min
 	tests/eval/analyse.py $(EVAL_STATE) --tables docs/evaluation --device 'H200s, driver 580.159, CUDA 13.0, 2026-11-23'

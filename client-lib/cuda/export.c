@@ -298,10 +298,10 @@ static CUresult genuine_table(const struct export *wanted, const void **ret)
         memcpy(&get, &symbol, sizeof(get));
         memcpy(id.bytes, wanted->id, sizeof(id.bytes));
         r = get(&table, &id);
-        if (r == CUDA_SUCCESS && table && wanted == &exports[0])
-                r = take_token(table);
         if (r == CUDA_SUCCESS && !table)
                 r = CUDA_ERROR_NOT_FOUND;
+        if (r == CUDA_SUCCESS && wanted == &exports[0])
+                r = take_token(table);
         if (r == CUDA_SUCCESS)
                 *ret = table;
         return r;

@@ -130,9 +130,9 @@ void sharing_learn(struct sharing *sharing, uint64_t length_ns, uint64_t may_ns,
         learn_deviation(&way->ls, &way->deviation, ls, way->n);
         learn_part(&way->be, be, way->n);
         way->over += length_ns - min_u64(alone_ns, length_ns) > sharing->slack_ns;
+        /* further samples would cost the objective too much */
         if (sharing->n_ways > 1 && way->over >= SHARING_OVER)
-                way->n = (uint32_t)max_u64(
-                        way->n, SHARING_KNOWN); /* further samples would cost the objective too much */
+                way->n = (uint32_t)max_u64(way->n, SHARING_KNOWN);
 }
 
 void sharing_learn_without(struct sharing *sharing, uint64_t be_ns)

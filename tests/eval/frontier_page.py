@@ -32,12 +32,6 @@ def read(path):
         return [{key: value if key in TEXTS else int(value) if key in WHOLE else float(value) for key, value in row.items()} for row in csv.DictReader(file)]
 
 
-def is_frontier(path):
-    """Whether a file has the columns of frontier.py."""
-    with lzma.open(path, "rt", encoding="utf8") if path.suffix == ".xz" else open(path, encoding="utf8") as file:
-        return file.readline().startswith("device,pair,")
-
-
 @dataclasses.dataclass(frozen=True)
 class Figures:
     """A setting in a cell, over all rounds."""

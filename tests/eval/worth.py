@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What sharing is worth on a GPU, in one table and two plots: from the measurements, into README.md and docs/evaluation.md.
 
-The table and the plots are of all cells of a file of `frontier.py gpu`, or of the cells of the group `core` whose job has many kernels
-(training, and inference in batches) of a file of `measure.py`. A system is shown when all of these cells have it. The text between the markers of README.md
-and docs/evaluation.md is replaced.
+The table and the plots are of all cells of a file of `frontier.py gpu`. A system is shown when all cells have it. The text between the
+markers of README.md and docs/evaluation.md is replaced.
 
 usage: worth.py [--state FILE.csv[.xz]] [--root FOLDER]    writes the tables and the plots (`make worth`)
        worth.py --check                                                  fails where a file differs, and names it
@@ -15,28 +14,20 @@ import pathlib
 import statistics
 import sys
 
-import analyse
 import document
 import frontier_page
 import plot
-import state
 
 svg = plot.svg
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SECTION, COMMAND = "worth", "make worth"
-JOBS = ("resnet152-train", "bert-b64")
 NAMES = {"native": "native, time-sliced", "mps": "MPS", "mps-priority": "MPS with client priority", "detshare:orion": "DetShare, policy `orion`",
          "detshare:sgdrc": "DetShare, policy `sgdrc`", "detshare:detshare": "DetShare, policy `detshare`",
          "detshare:detshare,slo=2": "DetShare, policy `detshare`, objective 2"}
 
 
-def of_state(path):
-    measured = analyse.Measured([row for row in state.read(path) if row["group"] == "core" or not row["cell"]])
-    return [row for row in analyse.figures_of(measured, draws=0) if row["cell"].split("@")[0].split("+")[1] in JOBS]
-
-
 def of_frontier(path):
-    """The rows at an objective of twice the p99 alone, under the names of the other file's figures."""
+    """The rows at an objective of twice the p99 alone."""
     rows = []
     for (_, pair, load, objective), settings in frontier_page.figures(frontier_page.read(path)).items():
         for name, one in settings.items() if objective == 2 else ():
@@ -51,7 +42,7 @@ def loads_of(rows):
 
 def figures(path):
     """The rows of the compared cells, without intervals."""
-    rows = of_frontier(path) if frontier_page.is_frontier(path) else of_state(path)
+    rows = of_frontier(path)
     cells = {row["cell"] for row in rows}
     there = [system for system in NAMES if {row["cell"] for row in rows if row["system"] == system} == cells]
     return [row for row in rows if row["system"] in there], there, len(cells)
@@ -113,7 +104,7 @@ def tail_plot(rows, systems):
 
 
 def slo_plot(rows, systems):
-    """Bars: requests within twice the p99 of the unloaded service, by load; a line for the service without a job."""
+    """Bars: requests within twice the p99 of the service alone, by load; a line for the service without a job."""
     width, height, left, top, wide = 760, 330, 64, 62, 200
     high, lines = height - top - 54, []
     lines.append(svg.text(left, 26, "Requests answered within twice the p99 of the service alone (H200)", 16, extra='font-weight="bold"'))

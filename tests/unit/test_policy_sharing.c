@@ -15,9 +15,9 @@ struct speeds {
 };
 
 static struct sharing sharing;
-static int absent; /* 1: BE has no work */
-static uint64_t work_ns,
-        late_ns; /* work of BE; time by which requests beside BE on all SMs take longer than usual, ns */
+static int absent;       /* 1: BE has no work */
+static uint64_t work_ns; /* work of BE */
+static uint64_t late_ns; /* time by which requests beside BE on all SMs take longer than usual, ns */
 
 /* A request of 10 ms that may take slack_ns longer. Returns its way. */
 static uint32_t next_request(const struct speeds *ways, uint32_t n_ways, uint64_t slack_ns)

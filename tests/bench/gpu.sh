@@ -9,6 +9,8 @@
 #   loop      requests of a latency-sensitive program, alone and beside best-effort programs that start, load modules,
 #             allocate, launch, free everything and end, one after the other
 #   forms     kernels that can be evicted: cost without an eviction, time until their SMs are free, cost of resuming
+#   first     first calls of new processes, with cold caches and again (tests/bench/first_times.py): FIRST_ROWS and
+#             FIRST_SECONDS in the environment choose its groups and its time limit (default: all groups, 550 s)
 #   colour    kernels whose tensors lie in sectors of some memory channels: cost on an otherwise idle GPU;
 #             PACKS in the environment: folders of model packs, measured as well
 #
@@ -267,7 +269,18 @@ part_colour() {
         fi
 }
 
-[ $# = 0 ] && set -- figures delay loop nativeloop forms colour
+# part_first: the part `first`; starts daemons of its own
+part_first() {
+        local seconds=${FIRST_SECONDS:-550}
+        if timeout -k 10 $((seconds + 60)) python3 tests/bench/first_times.py --build "$build" --limit "$seconds" --rounds "$rounds" \
+                --rows "${FIRST_ROWS:-all}" --out "$build/bench/first" </dev/null; then
+                passed=$((passed + 1))
+        else
+                failed=$((failed + 1))
+        fi
+}
+
+[ $# = 0 ] && set -- figures delay loop nativeloop forms first colour
 case ${DETSHARE_LIBCUDA:-}$device in
 cuda:*) ;;
 *) echo "device $device ${DETSHARE_LIBCUDA:-}: not a GPU: these figures are of the machinery only" ;;

@@ -6,7 +6,7 @@
 # Every part has a time limit and a log of its own; one line says how each ended. Parts:
 #   facts                                        what the GPU and its driver do
 #   programs evict runtime interp device faults e2e memory restart sandbox libs torch bringup     of tests/gpu/run.sh
-#   figures delay loop nativeloop forms colour              of tests/bench/gpu.sh
+#   figures delay loop nativeloop forms colour first        of tests/bench/gpu.sh
 #   demo                                         make demo's first part
 #
 # usage: tests/gpu/on-gpu.sh [-p PACKED] [-l LOGS] [PART...]        PACKED: build/gpurun, LOGS: PACKED/logs
@@ -64,6 +64,7 @@ for part; do
         torch) run torch 590 tests/gpu/run.sh "$b" torch ;;
         bringup) run bringup 280 tests/gpu/run.sh "$b" bringup ;;
         figures | delay | loop | nativeloop | forms) run "$part" 120 tests/bench/gpu.sh "$b" "$part" ;;
+        first) FIRST_SECONDS=500 run first 550 tests/bench/gpu.sh "$b" first ;;
         colour) run colour 320 tests/bench/gpu.sh "$b" colour ;;
         demo) run demo 180 tests/demo/demo.py kernels --build "$b" --device "$DETSHARE_TEST_DEVICE" ;;
         *) echo "on-gpu.sh: no part $part" >&2 ;;

@@ -254,18 +254,20 @@ def heading(sides):
 
 
 class Daemon:
-    """A detshared for this test, with its socket and its log in the temporary folder."""
+    """A detshared for this test, with its socket and its log in the temporary folder; `more` are further arguments."""
 
-    def __init__(self, options, tmp):
+    def __init__(self, options, tmp, *more):
         self.socket, self.log, self.child = options.socket, tmp / "detshared.log", None
         if not self.socket:
             self.socket = tmp / "sock"
             with open(self.log, "ab") as log:
                 self.child = subprocess.Popen([str(options.build / "detshared"), "--device", options.daemon_device, "--socket",
-                                               str(self.socket), "--policy", options.policy], stdout=log, stderr=log)
+                                               str(self.socket), "--policy", options.policy, *more], stdin=subprocess.DEVNULL,
+                                              stdout=log, stderr=log)
             end = time.monotonic() + 40
             while b"serving" not in self.log.read_bytes():
                 if self.child.poll() is not None or time.monotonic() > end:
+                    self.end()
                     raise Failed("detshared did not start to serve")
                 time.sleep(0.1)
 

@@ -30,13 +30,14 @@
 static CUdevice device;
 static CUstream stream;
 
-/* Prints a row: the time since `begin`, or the error. Returns true if there was none. */
-static bool row(CUresult r, double begin, const char *format, const char *a, const char *b)
+/* Prints the row `kind.name.what` (name and what may be NULL): the time since `begin`, or the error. Returns true if there
+ * was none. */
+static bool row(CUresult r, double begin, const char *kind, const char *name, const char *what)
 {
         double us = bench_us() - begin;
         const char *error = "unknown";
 
-        printf(format, a, b);
+        printf("%s%s%s%s%s", kind, name ? "." : "", name ? name : "", what ? "." : "", what ? what : "");
         if (r == CUDA_SUCCESS) {
                 printf(" %.2f\n", us);
         } else {
@@ -80,17 +81,17 @@ static int run_start(void)
         CUcontext context;
         CUdeviceptr p;
 
-        if (!row(CUDA_SUCCESS, process, "start.main", "", "") || !row(cuInit(0), begin, "start.cuInit", "", ""))
+        if (!row(CUDA_SUCCESS, process, "start", "main", NULL) || !row(cuInit(0), begin, "start", "cuInit", NULL))
                 return 1;
         begin = bench_us();
         CHECK(cuDeviceGet(&device, 0));
         CHECK(cuDevicePrimaryCtxRetain(&context, device));
-        row(cuCtxSetCurrent(context), begin, "start.context", "", "");
+        row(cuCtxSetCurrent(context), begin, "start", "context", NULL);
         begin = bench_us();
         CHECK(cuMemAlloc(&p, MIB(1)));
         CHECK(cuMemsetD8(p, 0, MIB(1)));
-        row(cuCtxSynchronize(), begin, "start.first_memset", "", "");
-        row(CUDA_SUCCESS, process, "start.process_to_memset", "", "");
+        row(cuCtxSynchronize(), begin, "start", "first_memset", NULL);
+        row(CUDA_SUCCESS, process, "start", "process_to_memset", NULL);
         return 0;
 }
 
@@ -143,23 +144,23 @@ static int run_image(bool library, const char *name, const char *path, unsigned 
 
         ready();
         all = begin = bench_us();
-        if (!row(image_load(&image, library, bytes), begin, "%s.%s.load", kind, name))
+        if (!row(image_load(&image, library, bytes), begin, kind, name, "load"))
                 return 0;
         begin = bench_us();
-        row(image_launch_sync(&image, 1), begin, "%s.%s.launch_first", kind, name);
-        row(CUDA_SUCCESS, all, "%s.%s.load_and_launch", kind, name);
+        row(image_launch_sync(&image, 1), begin, kind, name, "launch_first");
+        row(CUDA_SUCCESS, all, kind, name, "load_and_launch");
         if (kernels > 1) {
                 begin = bench_us();
-                row(image_launch_sync(&image, kernels), begin, "%s.%s.launch_last", kind, name);
+                row(image_launch_sync(&image, kernels), begin, kind, name, "launch_last");
                 begin = bench_us();
                 for (unsigned i = 2; i < kernels && !r; i++)
                         r = image_launch(&image, i);
                 r = r ? r : cuStreamSynchronize(stream);
-                row(r, begin, "%s.%s.launch_others", kind, name);
+                row(r, begin, kind, name, "launch_others");
         }
         begin = bench_us();
         r = library ? cuLibraryUnload(image.library) : cuModuleUnload(image.module);
-        row(r, begin, "%s.%s.unload", kind, name);
+        row(r, begin, kind, name, "unload");
         free(bytes);
         return 0;
 }
@@ -196,25 +197,25 @@ static void graph_rows(CUfunction function, const char *name)
                 fprintf(stderr, "gpu_first graph: %s nodes: accepted are 1 to %d\n", name, GRAPH_NODES);
                 exit(2);
         }
-        if (!row(capture(function, nodes, 0, &graph), begin, "graph.%s.capture%s", name, ""))
+        if (!row(capture(function, nodes, 0, &graph), begin, "graph", name, "capture"))
                 return;
         begin = bench_us();
-        if (!row(cuGraphInstantiate(&exec, graph, 0), begin, "graph.%s.instantiate%s", name, ""))
+        if (!row(cuGraphInstantiate(&exec, graph, 0), begin, "graph", name, "instantiate"))
                 return;
         begin = bench_us();
-        row(replay(exec), begin, "graph.%s.replay_first%s", name, "");
-        row(CUDA_SUCCESS, all, "graph.%s.capture_to_replay%s", name, "");
+        row(replay(exec), begin, "graph", name, "replay_first");
+        row(CUDA_SUCCESS, all, "graph", name, "capture_to_replay");
         begin = bench_us();
-        row(replay(exec), begin, "graph.%s.replay_second%s", name, "");
+        row(replay(exec), begin, "graph", name, "replay_second");
         CHECK(capture(function, nodes, 256, &other));
         begin = bench_us();
-        row(cuGraphExecUpdate(exec, other, &info), begin, "graph.%s.update%s", name, "");
+        row(cuGraphExecUpdate(exec, other, &info), begin, "graph", name, "update");
         begin = bench_us();
-        row(replay(exec), begin, "graph.%s.replay_updated%s", name, "");
+        row(replay(exec), begin, "graph", name, "replay_updated");
         CHECK(cuGraphDestroy(other));
         begin = bench_us();
         CHECK(cuGraphExecDestroy(exec));
-        row(cuGraphDestroy(graph), begin, "graph.%s.destroy%s", name, "");
+        row(cuGraphDestroy(graph), begin, "graph", name, "destroy");
 }
 
 static int run_graph(const char *path, char **nodes, int n)
@@ -247,6 +248,16 @@ static CUmemoryPool pool;
 static CUresult take_plain(struct buffer *b)
 {
         return cuMemAlloc(&b->at, b->size);
+}
+
+/* Rows of at most 64 KiB. */
+static CUresult take_pitch(struct buffer *b)
+{
+        size_t width = b->size < 65536 ? b->size : 65536, pitch = width;
+        CUresult r = cuMemAllocPitch(&b->at, &pitch, width, b->size / width, 16);
+
+        b->size = r ? 0 : pitch * (b->size / width);
+        return r;
 }
 
 static CUresult give_plain(struct buffer *b)
@@ -326,10 +337,10 @@ static CUresult give_registered(struct buffer *b)
 static const struct interface {
         const char *name;
         CUresult (*take)(struct buffer *), (*give)(struct buffer *);
-} interfaces[] = {{"cuMemAlloc", take_plain, give_plain}, {"cuMemAllocAsync", take_async, give_async},
-        {"cuMemAllocFromPoolAsync", take_pool, give_async}, {"cuMemMap", take_mapped, give_mapped},
-        {"cuMemAllocManaged", take_managed, give_plain}, {"cuMemHostAlloc", take_pinned, give_pinned},
-        {"cuMemHostRegister", take_registered, give_registered}};
+} interfaces[] = {{"cuMemAlloc", take_plain, give_plain}, {"cuMemAllocPitch", take_pitch, give_plain},
+        {"cuMemAllocAsync", take_async, give_async}, {"cuMemAllocFromPoolAsync", take_pool, give_async},
+        {"cuMemMap", take_mapped, give_mapped}, {"cuMemAllocManaged", take_managed, give_plain},
+        {"cuMemHostAlloc", take_pinned, give_pinned}, {"cuMemHostRegister", take_registered, give_registered}};
 
 static size_t size_of(const char *text)
 {
@@ -355,23 +366,29 @@ static CUresult use(const struct buffer *b, CUdeviceptr scratch)
         return r ? r : cuStreamSynchronize(stream);
 }
 
+/* Allocates, uses and frees a buffer. The first round is of a size that the interface has not had; the second round
+ * repeats it. */
 static void memory_rows(const struct interface *with, const char *name, CUdeviceptr scratch)
 {
-        struct buffer b = {.size = size_of(name)};
+        static const char *const kinds[2][3] = {{"alloc", "use", "free"}, {"realloc", "reuse", "refree"}};
         bool registered = with->take == take_registered;
-        double begin;
+        struct buffer b = {.size = size_of(name)};
 
         if (registered) {
                 if (posix_memalign(&b.host, 4096, b.size))
                         exit(1);
                 memset(b.host, 1, b.size);
         }
-        begin = bench_us();
-        if (row(with->take(&b), begin, "alloc.%s.%s", with->name, name)) {
+        for (int i = 0; i < 2; i++) {
+                double begin = bench_us();
+
+                b.size = size_of(name);
+                if (!row(with->take(&b), begin, kinds[i][0], with->name, name))
+                        break;
                 begin = bench_us();
-                row(use(&b, scratch), begin, "use.%s.%s", with->name, name);
+                row(use(&b, scratch), begin, kinds[i][1], with->name, name);
                 begin = bench_us();
-                row(with->give(&b), begin, "free.%s.%s", with->name, name);
+                row(with->give(&b), begin, kinds[i][2], with->name, name);
         }
         if (registered)
                 free(b.host);
@@ -436,21 +453,21 @@ static int run_pool(void)
 
         ready();
         begin = bench_us();
-        if (!row(pool_create(), begin, "pool.create", "", ""))
+        if (!row(pool_create(), begin, "pool", "create", NULL))
                 return 0;
         CHECK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep));
         begin = bench_us();
-        if (!row(pool_fill(buffers), begin, "pool.grow_64x16MiB", "", ""))
+        if (!row(pool_fill(buffers), begin, "pool", "grow_64x16MiB", NULL))
                 return 0;
         begin = bench_us();
-        row(pool_empty(buffers), begin, "pool.free_64x16MiB", "", "");
+        row(pool_empty(buffers), begin, "pool", "free_64x16MiB", NULL);
         begin = bench_us();
-        row(pool_fill(buffers), begin, "pool.reuse_64x16MiB", "", "");
+        row(pool_fill(buffers), begin, "pool", "reuse_64x16MiB", NULL);
         CHECK(pool_empty(buffers));
         begin = bench_us();
-        row(cuMemPoolTrimTo(pool, 0), begin, "pool.trim_1GiB", "", "");
+        row(cuMemPoolTrimTo(pool, 0), begin, "pool", "trim_1GiB", NULL);
         begin = bench_us();
-        row(cuMemPoolDestroy(pool), begin, "pool.destroy", "", "");
+        row(cuMemPoolDestroy(pool), begin, "pool", "destroy", NULL);
         return 0;
 }
 
@@ -463,19 +480,19 @@ static void streams(CUdeviceptr scratch)
         double begin;
 
         begin = bench_us();
-        row(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), begin, "stream.create_first", "", "");
+        row(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), begin, "stream", "create_first", NULL);
         begin = bench_us();
         CHECK(cuMemsetD8Async(scratch, 0, MIB(1), stream));
-        row(cuStreamSynchronize(stream), begin, "stream.synchronise_first", "", "");
+        row(cuStreamSynchronize(stream), begin, "stream", "synchronise_first", NULL);
         begin = bench_us();
         for (unsigned i = 0; i < MANY && !r; i++)
                 r = cuStreamCreateWithPriority(&many[i], CU_STREAM_NON_BLOCKING, 0);
-        if (!row(r, begin, "stream.create_100", "", ""))
+        if (!row(r, begin, "stream", "create_100", NULL))
                 return;
         begin = bench_us();
         for (unsigned i = 0; i < MANY && !r; i++)
                 r = cuStreamDestroy(many[i]);
-        row(r, begin, "stream.destroy_100", "", "");
+        row(r, begin, "stream", "destroy_100", NULL);
 }
 
 static void events(void)
@@ -484,19 +501,19 @@ static void events(void)
         CUresult r = CUDA_SUCCESS;
         double begin = bench_us();
 
-        if (!row(cuEventCreate(&many[0], 0), begin, "event.create_first", "", ""))
+        if (!row(cuEventCreate(&many[0], 0), begin, "event", "create_first", NULL))
                 return;
         begin = bench_us();
         CHECK(cuEventRecord(many[0], stream));
-        row(cuEventSynchronize(many[0]), begin, "event.record_first", "", "");
+        row(cuEventSynchronize(many[0]), begin, "event", "record_first", NULL);
         begin = bench_us();
         for (unsigned i = 1; i < MANY && !r; i++)
                 r = cuEventCreate(&many[i], CU_EVENT_DISABLE_TIMING);
-        row(r, begin, "event.create_99", "", "");
+        row(r, begin, "event", "create_99", NULL);
         begin = bench_us();
         for (unsigned i = 0; i < MANY && !r; i++)
                 r = cuEventDestroy(many[i]);
-        row(r, begin, "event.destroy_100", "", "");
+        row(r, begin, "event", "destroy_100", NULL);
 }
 
 static void contexts(void)
@@ -504,12 +521,12 @@ static void contexts(void)
         CUcontext context;
         double begin = bench_us();
 
-        if (!row(cuCtxCreate(&context, NULL, 0, device), begin, "context.create", "", ""))
+        if (!row(cuCtxCreate(&context, NULL, 0, device), begin, "context", "create", NULL))
                 return;
         begin = bench_us();
-        row(cuCtxSynchronize(), begin, "context.synchronise_first", "", "");
+        row(cuCtxSynchronize(), begin, "context", "synchronise_first", NULL);
         begin = bench_us();
-        row(cuCtxDestroy(context), begin, "context.destroy", "", "");
+        row(cuCtxDestroy(context), begin, "context", "destroy", NULL);
 }
 
 static int run_objects(void)

@@ -15,7 +15,8 @@ side, and the times say nothing about a GPU.
 
 A value is the client's wall time in us. The table has medians over rounds; ratios are DetShare / native, and the goal is
 at most 1.1. OUT gets samples.csv (every value, as it comes), and table.csv and table.md, rewritten after each group.
---from makes the tables from the samples of earlier runs.
+--from makes the tables from the samples of earlier runs, and --write puts them into a document, between its markers
+`begin first-times` and `end first-times`.
 
 Progress goes to standard error, the last table to standard output. Exit status: 0, 1 if a program failed, 2 for a bad
 command line, 3 if nothing was measured. The time limit ends the run with the tables of the samples so far.
@@ -24,6 +25,7 @@ import argparse
 import csv
 import dataclasses
 import importlib.util
+import lzma
 import os
 import pathlib
 import shutil
@@ -35,14 +37,16 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path += [str(ROOT / "tests" / "torch"), str(ROOT / "tests" / "bench")]
+sys.path += [str(ROOT / "tests" / folder) for folder in ("torch", "bench", "eval")]
 sys.dont_write_bytecode = True
 
 import compare  # noqa: E402
+import document  # noqa: E402
 import first_kernels  # noqa: E402
 
 GOAL = 1.1
 STAGES = ("cold", "again")
+HEAD = ("row", "native cold", "DetShare cold", "ratio", "native again", "DetShare again", "ratio", "runs")
 MIB = 1 << 20
 PTX_SIZES = {"1KiB": 1 << 10, "16KiB": 16 << 10, "128KiB": 128 << 10, "1MiB": MIB}
 SERVICE = ("ls", "28", "100000", "2000")  # of gpu_load: requests of 28 kernels, 2 ms apart
@@ -120,12 +124,13 @@ def say(text):
 
 class Samples:
     """All measured values, in memory and in samples.csv."""
-    HEAD = ("group", "row", "stage", "side", "round", "us")
+    HEAD = ("group", "row", "stage", "side", "round", "us", "device")
 
     def __init__(self, out, earlier):
         self.rows, self.out = {}, out  # (group, row, stage) -> side -> values or error names
+        self.simulated = set()
         for path in earlier:
-            with open(path, newline="", encoding="utf-8") as file:
+            with (lzma.open if path.suffix == ".xz" else open)(path, "rt", newline="", encoding="utf-8") as file:
                 for line in csv.DictReader(file):
                     self.keep(*(line[name] for name in self.HEAD))
         if out:
@@ -134,7 +139,9 @@ class Samples:
             self.writer = csv.writer(self.file)
             self.writer.writerow(self.HEAD)
 
-    def keep(self, group, row, stage, side, _round, us):
+    def keep(self, group, row, stage, side, _round, us, device):
+        if not device.startswith("cuda"):
+            self.simulated.add(device)
         sides = self.rows.setdefault((group, row, stage), {"native": [], "detshare": []})
         sides[side].append(us)
 
@@ -168,22 +175,33 @@ class Samples:
             writer.writerow(("group", "row", "stage", "native_us", "detshare_us", "ratio", "native_runs", "detshare_runs"))
             for line in self.lines():
                 writer.writerow([f"{x:.3f}" if isinstance(x, float) else "" if x is None else x for x in line])
-        (self.out / "table.md").write_text(self.markdown(), encoding="utf-8")
+        (self.out / "table.md").write_text("\n".join(self.sections()) + "\n", encoding="utf-8")
 
-    def markdown(self):
-        """A section and a table for each group; ratios above the goal are bold."""
-        groups, text = {}, []
+    def sections(self):
+        """Lines of Markdown: a heading and a table for each group. Ratios above the goal are bold."""
+        groups, text = {}, [] if not self.simulated else ["", f"On {', '.join(sorted(self.simulated))}: the times say nothing about a GPU."]
         for group, row, stage, native, shared, ratio, n, m in self.lines():
             shown = "-" if ratio is None else f"**{ratio:.2f}**" if ratio > GOAL else f"{ratio:.2f}"
             groups.setdefault(group, {}).setdefault(row, {})[stage] = (number(native), number(shared), shown, max(n, m))
         for group, rows in groups.items():
-            text += ["", f"### {next((each.text for each in GROUPS if each.name == group), group)}", "",
-                     "| row | native cold | DetShare cold | ratio | native again | DetShare again | ratio | runs |",
-                     "|---|---|---|---|---|---|---|---|"]
-            for row, stages in rows.items():
-                cells = [cell for stage in STAGES for cell in stages.get(stage, ("-", "-", "-", 0))[:3]]
-                text.append(f"| `{row}` | {' | '.join(cells)} | {max(values[3] for values in stages.values())} |")
-        return "\n".join(text[1:] + [""])
+            cells = [[f"`{row}`", *(cell for stage in STAGES for cell in stages.get(stage, ("-", "-", "-", 0))[:3]),
+                      str(max(values[3] for values in stages.values()))] for row, stages in rows.items()]
+            text += ["", f"### {next((each.text for each in GROUPS if each.name == group), group)}", "", *document.table(HEAD, cells)]
+        return text[1:]
+
+    def progress(self, group):
+        """Lines of text for the rows of one group."""
+        for name, row, stage, native, shared, ratio, n, m in self.lines():
+            if name == group:
+                yield f"  {row:44} {stage:5} {number(native):>9} {number(shared):>9} {'-' if ratio is None else f'{ratio:.2f}':>8} {n}+{m}"
+
+    def worst(self, most=40):
+        """Lines of text for the rows above the goal, the largest ratios first."""
+        over = sorted((line for line in self.lines() if line[5] and line[5] > GOAL), key=lambda line: -line[5])
+        return [f"  {ratio:8.2f} {row} {stage}: {number(native)}, {number(shared)}" for _, row, stage, native, shared, ratio, *_ in over[:most]]
+
+    def report(self):
+        return "\n".join([*self.sections(), "", self.verdict(), *self.worst()])
 
     def verdict(self):
         ratios = [ratio for *_, ratio, _, _ in self.lines() if ratio]
@@ -237,6 +255,7 @@ class Bench:
         self.options, self.tmp, self.build = options, tmp, options.build
         self.first = self.build / "bench" / "gpu_first"
         self.gpu = options.daemon_device.startswith("cuda") and not os.environ.get("DETSHARE_LIBCUDA")
+        self.device = options.daemon_device if self.gpu or not options.daemon_device.startswith("cuda") else "a driver of DETSHARE_LIBCUDA"
         self.kernels = (1, 100) if options.quick else (1, 100, 10000)
         self.nodes = ("10", "100") if options.quick else ("10", "100", "1000", "3000")
         self.sizes = ("1KiB", "1MiB") if options.quick else ("1KiB", "64KiB", "1MiB", "16MiB", "256MiB", "1GiB")
@@ -315,7 +334,7 @@ class Bench:
                 if self.left() <= 0:
                     return
                 for row, value in self.run(side, run, self.tmp / f"{group.name}.{turn}.{side}"):
-                    self.samples.add(group.name, row, stage, side, turn, value)
+                    self.samples.add(group.name, row, stage, side, turn, value, self.device)
         finally:
             if service:
                 early = service.wait(0) is not None
@@ -340,6 +359,7 @@ class Bench:
             self.daemon_end()
         self.samples.write()
         say(f"first_times: round {turn}, {group.name}: {time.monotonic() - begin:.1f} s; {self.left():.0f} s left; {self.samples.verdict()}")
+        say("\n".join(self.samples.progress(group.name)))
 
     def all(self, groups):
         for turn in range(1, self.options.rounds + 1):
@@ -384,7 +404,8 @@ def arguments():
     parser.add_argument("--limit", type=float, default=3600, help="seconds after which no program runs any more")
     parser.add_argument("--out", type=pathlib.Path, help="folder for samples.csv, table.csv and table.md")
     parser.add_argument("--from", dest="earlier", type=pathlib.Path, nargs="+", default=[], metavar="SAMPLES.CSV",
-                        help="only make the tables of these samples")
+                        help="only make the tables of these samples; also .csv.xz")
+    parser.add_argument("--write", type=pathlib.Path, metavar="FILE.md", help="with --from: write the tables into this document")
     parser.add_argument("--quick", action="store_true", help="few and small modules, PTX, graphs and buffers")
     parser.add_argument("--crowd", type=int, default=64, help="number of processes of the group crowd")
     parser.add_argument("--torch-device", default="cuda", help="PyTorch's device; cpu is for work on these programs")
@@ -398,6 +419,8 @@ def arguments():
         options.sides = ["detshare"]
     if not set(options.sides) <= {"native", "detshare"}:
         parser.error(f"--sides {','.join(options.sides)}: accepted are native, detshare, and native,detshare")
+    if options.write and not options.earlier:
+        parser.error("--write: only with --from")
     words = [name for name in options.rows.split(",") if name]
     wrong = [name for name in words if name.lstrip("-") not in names + ["all"]]
     if wrong:
@@ -414,7 +437,9 @@ def main():
     if options.earlier:
         samples = Samples(options.out, options.earlier)
         samples.write()
-        print(samples.markdown() + "\n" + samples.verdict())
+        if options.write:
+            document.write(options.write, "first-times", samples.sections(), "tests/bench/first_times.py")
+        print(samples.report())
         return 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     tmp = pathlib.Path(tempfile.mkdtemp(prefix="detshare-first."))
@@ -426,7 +451,7 @@ def main():
         bench.daemon_end()
         shutil.rmtree(tmp, ignore_errors=True)
     bench.samples.write()
-    print(bench.samples.markdown() + "\n" + bench.samples.verdict())
+    print(bench.samples.report())
     if not bench.samples.rows:
         return 3
     return 1 if bench.failed else 0

@@ -49,8 +49,11 @@ END
 check "each row has a time in both stages" python3 "$tmp/rows.py" "$tmp/out/table.csv" "$groups"
 check "it has the rows of graphs, memory and PTX" test "$(grep -cE '^(graphs,graph.100.update|memory,free.cuMemHostRegister.1MiB|ptx,module.ptx_16KiB.load),' \
         "$tmp/out/table.csv")" = 6
-check "the samples give the same table" first --from "$tmp/out/samples.csv" --out "$tmp/again"
+xz -k "$tmp/out/samples.csv"
+check "the samples give the same table" first --from "$tmp/out/samples.csv.xz" --out "$tmp/again" --write "$tmp/again/page.md"
 check "equal files" cmp "$tmp/out/table.csv" "$tmp/again/table.csv"
+check "a document has the table" grep -q '^| `graph.100.update` | - | [0-9.]* [mu]s | - |' "$tmp/again/page.md"
+check "it names the simulated device" grep -q '^On sim:h200: the times say nothing about a GPU' "$tmp/again/page.md"
 check "no time, nothing measured: status 3" rejected 3 first --rows start --limit 0
 first --rows start,pools >"$tmp/said" 2>&1
 result "an unknown group: status 2" $(($? == 2 ? 0 : 1)) "$tmp/said"

@@ -286,9 +286,9 @@ class Bench:
         self.daemon = compare.Daemon(self.options, folder, "--state", str(folder / "state"))
 
     def daemon_end(self):
-        daemon, self.daemon = self.daemon, None
-        if daemon:
-            daemon.end()
+        if self.daemon:
+            self.daemon.end()
+            self.daemon = None  # afterwards, because a signal may interrupt end()
 
     # --- processes ----------------------------------------------------------------------------------------------------
 
@@ -310,10 +310,14 @@ class Bench:
         """Runs the processes of a Run; returns the (row, value) pairs that they printed."""
         environment = dict(self.environment(caches), **run.environment)
         begin, until = time.monotonic(), time.monotonic() + min(run.seconds, self.left())
-        children = [self.start(side, "be", run.command, environment, self.tmp / f"child.{i}") for i in range(run.copies)]
-        statuses = [child.wait(until - time.monotonic()) for child in children]
-        wall_us = (time.monotonic() - begin) * 1e6
-        texts = [child.end() for child in children]
+        children, statuses, texts = [], [], []
+        try:
+            for i in range(run.copies):
+                children.append(self.start(side, "be", run.command, environment, self.tmp / f"child.{i}"))
+            statuses += [child.wait(until - time.monotonic()) for child in children]
+            wall_us = (time.monotonic() - begin) * 1e6
+        finally:  # also when a signal ends this program
+            texts += [child.end() for child in children]
         bad = [i for i, status in enumerate(statuses) if status != 0]
         if bad:
             self.failed += 1
@@ -432,6 +436,11 @@ def arguments():
     return options, chosen
 
 
+def terminated(*_):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(1)
+
+
 def main():
     options, groups = arguments()
     if options.earlier:
@@ -441,7 +450,7 @@ def main():
             document.write(options.write, "first-times", samples.sections(), "tests/bench/first_times.py")
         print(samples.report())
         return 0
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    signal.signal(signal.SIGTERM, terminated)
     tmp = pathlib.Path(tempfile.mkdtemp(prefix="detshare-first."))
     tmp.chmod(0o755)
     bench = Bench(options, tmp)

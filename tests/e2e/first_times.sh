@@ -58,7 +58,27 @@ check "no time, nothing measured: status 3" rejected 3 first --rows start --limi
 first --rows start,pools >"$tmp/said" 2>&1
 result "an unknown group: status 2" $(($? == 2 ? 0 : 1)) "$tmp/said"
 check "it names the groups" grep -q "pools: accepted are all and start, modules" "$tmp/said"
-rm -rf "$tmp/out" "$tmp/again" "$tmp/rows.py" "$tmp/said"
+# a run that would go on for long ends with SIGTERM, with its daemon and its programs
+timeout -k 5 120 tests/bench/first_times.py --build "$build" --quick --rounds 100000 --rows modules,graphs --out "$tmp/long" \
+        >"$tmp/said" 2>&1 </dev/null &
+long=$!
+for _ in $(seq 600); do
+        grep -qs '^graphs,' "$tmp/long/table.csv" && break
+        sleep 0.1
+done
+kill -TERM $long
+wait $long
+result "SIGTERM: status 1" $(($? == 1 ? 0 : 1)) "$tmp/said"
+left() {
+        for _ in $(seq 100); do
+                pgrep -f "$tmp/detshare-first" >/dev/null || return 0
+                sleep 0.1
+        done
+        pgrep -af "$tmp/detshare-first"
+        return 1
+}
+check "it leaves no process" left
+rm -rf "$tmp/out" "$tmp/again" "$tmp/long" "$tmp/rows.py" "$tmp/said"
 check "it leaves no file" test "$(ls -A "$tmp")" = check
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

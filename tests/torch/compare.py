@@ -264,12 +264,17 @@ class Daemon:
                 self.child = subprocess.Popen([str(options.build / "detshared"), "--device", options.daemon_device, "--socket",
                                                str(self.socket), "--policy", options.policy, *more], stdin=subprocess.DEVNULL,
                                               stdout=log, stderr=log)
-            end = time.monotonic() + 40
-            while b"serving" not in self.log.read_bytes():
-                if self.child.poll() is not None or time.monotonic() > end:
-                    self.end()
-                    raise Failed("detshared did not start to serve")
-                time.sleep(0.1)
+            try:
+                self.await_serving(time.monotonic() + 40)
+            except BaseException:  # also when a signal ends this program
+                self.end()
+                raise
+
+    def await_serving(self, end):
+        while b"serving" not in self.log.read_bytes():
+            if self.child.poll() is not None or time.monotonic() > end:
+                raise Failed("detshared did not start to serve")
+            time.sleep(0.1)
 
     def end(self):
         if self.child:

@@ -18,7 +18,7 @@ import time
 
 BEGIN = float(os.environ.get("FIRST_BEGIN_US", time.monotonic() * 1e6))
 
-# Functions of one floating-point tensor, and of two, each called with two types.
+# Functions of one floating-point tensor, and of two, each called with up to three types.
 UNARY = """abs acos acosh angle asin asinh atan atanh ceil cos cosh deg2rad digamma erf erfc erfinv exp exp2 expm1 floor frac
 i0 lgamma log log10 log1p log2 logit neg rad2deg reciprocal round rsqrt sgn sigmoid sign signbit sin sinc sinh sqrt square tan
 tanh trunc isfinite isinf isnan nan_to_num relu sum mean prod amax amin argmax argmin std var norm logsumexp cumsum cumprod
@@ -55,7 +55,7 @@ def binary(torch, name, a, b):
 def operators(torch, device):
     """200 pairs of an operator and a type, in a fixed order: all with float32 first."""
     calls = []
-    for kind in (torch.float32, torch.float16):
+    for kind in (torch.float32, torch.float16, torch.bfloat16):
         a, b = (torch.rand(64, 64, device=device).to(kind) for _ in range(2))
         calls += [lambda n=n, a=a: unary(torch, n, a) for n in UNARY]
         calls += [lambda n=n, a=a, b=b: binary(torch, n, a, b) for n in BINARY]

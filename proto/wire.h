@@ -272,4 +272,50 @@ struct ds_coloured_want {
         char name[DS_COLOURED_NAME_MAX]; /* NUL-terminated */
 };
 
+/*
+ * The inputs of a ModuleLink: this header, n_inputs descriptions, and behind them the bytes of the inputs. All bytes of
+ * the file are part of the key under which the daemon caches the result, so the client sets unused ones to 0.
+ */
+#define DS_LINK_MAGIC 0x4b4c5344u
+#define DS_LINK_INPUTS_MAX 1024u
+#define DS_LINK_BYTES_MAX (256u << 20) /* most bytes of the file */
+#define DS_LINK_NAME_MAX 104u
+
+enum ds_link_kind {
+        DS_LINK_ANY = 0, /* the kind follows from the bytes */
+        DS_LINK_CUBIN,
+        DS_LINK_PTX,
+        DS_LINK_FATBIN,
+        DS_LINK_OBJECT,  /* host object with device code */
+        DS_LINK_LIBRARY, /* archive of host objects */
+        DS_LINK_LTO,     /* intermediate code for optimisation at link time */
+        _DS_LINK_KIND_MAX,
+};
+
+enum ds_link_flag {
+        DS_LINK_LINE_INFO = 1,
+        DS_LINK_DEBUG = 2,
+        DS_LINK_VERBOSE = 4,
+        DS_LINK_FTZ = 8,
+        DS_LINK_NO_PREC_DIV = 16,
+        DS_LINK_NO_PREC_SQRT = 32,
+        DS_LINK_NO_FMA = 64,
+};
+
+struct ds_link_file {
+        uint32_t magic, version;              /* DS_WIRE_VERSION */
+        uint64_t bytes;                       /* size of the whole file */
+        uint32_t n_inputs;                    /* 1 to DS_LINK_INPUTS_MAX */
+        uint32_t flags;                       /* enum ds_link_flag */
+        uint32_t max_registers, optimization; /* as in ModuleLoad */
+};
+
+struct ds_link_input {
+        uint64_t offset,
+                size;  /* place of the input's bytes in the file, from its beginning; offset: a multiple of 16 */
+        uint32_t kind; /* enum ds_link_kind */
+        uint32_t reserved;
+        char name[DS_LINK_NAME_MAX]; /* NUL-terminated, for messages */
+};
+
 #endif

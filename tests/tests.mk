@@ -351,8 +351,31 @@ $(BUILD)/ptx/%/prog_basic.fatbin: tests/programs/kernels/prog_basic.cu
 $(BUILD)/ptx/%/prog_basic.lz4.fatbin: tests/programs/kernels/prog_basic.cu
 	@mkdir -p $(@D)
 	$(NVCC14) -fatbin -arch=$* --compress-mode=speed -o $@ $<
+# Separately compiled code for the linker, of each kind that nvcc writes. Machine code: for the GPU of `make test-gpu`.
+linked_files := $(foreach a,$(ARCHS),$(addprefix $(BUILD)/ptx/$(a)/linked/,caller.ptx callee.ptx callee.fatbin caller.o callee.o libcallee.a)) \
+	$(addprefix $(BUILD)/ptx/sm_90/linked/,caller.cubin callee.cubin caller.ltoir callee.ltoir)
+define linked_rule
+$(BUILD)/ptx/$(1)/linked/%.ptx: tests/programs/linked/%.cu
+	@mkdir -p $$(@D)
+	$(NVCC14) -dc -ptx -arch=$(1) -o $$@ $$<
+$(BUILD)/ptx/$(1)/linked/%.fatbin: tests/programs/linked/%.cu
+	@mkdir -p $$(@D)
+	$(NVCC14) -dc -fatbin -arch=$(1) -o $$@ $$<
+$(BUILD)/ptx/$(1)/linked/%.cubin: tests/programs/linked/%.cu
+	@mkdir -p $$(@D)
+	$(NVCC14) -dc -cubin -arch=$(1) -o $$@ $$<
+$(BUILD)/ptx/$(1)/linked/%.ltoir: tests/programs/linked/%.cu
+	@mkdir -p $$(@D)
+	$(NVCC14) -dc -dlto -ltoir -arch=$(1) -o $$@ $$<
+$(BUILD)/ptx/$(1)/linked/%.o: tests/programs/linked/%.cu
+	@mkdir -p $$(@D)
+	$(NVCC14) -dc -arch=$(1) -o $$@ $$<
+$(BUILD)/ptx/$(1)/linked/libcallee.a: $(BUILD)/ptx/$(1)/linked/unused.o $(BUILD)/ptx/$(1)/linked/callee.o
+	rm -f $$@ && ar rcs $$@ $$^
+endef
+$(foreach a,$(ARCHS),$(eval $(call linked_rule,$(a))))
 .PHONY: programs # internal
-programs: $(program_bin) $(program_fatbins) kernels
+programs: $(program_bin) $(program_fatbins) $(linked_files) kernels
 include tests/programs/runtime/runtime.mk
 
 # --- the demo -------------------------------------------------------------------------------------------------------------

@@ -168,6 +168,25 @@ struct dsc_loaded {
 };
 int dsc_module_open(dsc_session *s, const struct dsc_load *load, struct dsc_loaded *ret);
 int dsc_module_load(dsc_session *s, const void *image, size_t size, char *log, size_t log_size, uint64_t *ret_module);
+/* An input of a link. kind: enum ds_link_kind of wire.h. name may be NULL; messages contain it. */
+struct dsc_link_input {
+        const void *bytes;
+        size_t size;
+        uint32_t kind;
+        const char *name;
+};
+/* Inputs to link, and options: flags as in struct ds_link_file, the others as in struct dsc_load. */
+struct dsc_link {
+        const struct dsc_link_input *inputs;
+        size_t n_inputs;
+        uint32_t flags, max_registers, optimization;
+        char *log;
+        size_t log_size;
+};
+/* Links the inputs. *ret: the linked image, malloc'ed, with a NUL behind its *ret_size bytes. */
+int dsc_link(dsc_session *s, const struct dsc_link *link, void **ret, size_t *ret_size);
+/* Checks the only input, PTX that may refer to names of other texts. */
+int dsc_link_check(dsc_session *s, const struct dsc_link *link);
 int dsc_module_unload(dsc_session *s, uint64_t module);
 int dsc_kernel_get(dsc_session *s, uint64_t module, const char *name, struct dsc_kernel *ret);
 void dsc_kernel_clear(struct dsc_kernel *kernel);

@@ -363,6 +363,7 @@ static bool is_slow(const Detshare__Request *request)
         case DETSHARE__REQUEST__CALL_MEM_FREE:
         case DETSHARE__REQUEST__CALL_PINNED_FREE:
         case DETSHARE__REQUEST__CALL_MODULE_LOAD:
+        case DETSHARE__REQUEST__CALL_MODULE_LINK:
         case DETSHARE__REQUEST__CALL_MODULE_UNLOAD:
         case DETSHARE__REQUEST__CALL_STREAM_DESTROY:
         case DETSHARE__REQUEST__CALL_EVENT_ELAPSED:

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "cuda/jit.h"
+#include "proto/wire.h"
 
 static uint64_t now_ns(void)
 {
@@ -62,6 +63,31 @@ void dcu_jit_tuning(const struct dcu_jit *jit, uint32_t *ret_max_registers, uint
 
         *ret_max_registers = registers ? number_of(registers) : 0;
         *ret_optimization = level && number_of(level) <= OPTIMIZATION_MAX ? 1 + number_of(level) : 0;
+}
+
+uint32_t dcu_jit_link_flags(const struct dcu_jit *jit)
+{
+        static const struct {
+                CUjit_option option;
+                uint32_t set, value; /* the flag, and whether it stands for a value other than 0 or for 0 */
+        } rows[] = {
+                {CU_JIT_GENERATE_LINE_INFO, DS_LINK_LINE_INFO, 1},
+                {CU_JIT_GENERATE_DEBUG_INFO, DS_LINK_DEBUG, 1},
+                {CU_JIT_LOG_VERBOSE, DS_LINK_VERBOSE, 1},
+                {CU_JIT_FTZ, DS_LINK_FTZ, 1},
+                {CU_JIT_PREC_DIV, DS_LINK_NO_PREC_DIV, 0},
+                {CU_JIT_PREC_SQRT, DS_LINK_NO_PREC_SQRT, 0},
+                {CU_JIT_FMA, DS_LINK_NO_FMA, 0},
+        };
+        uint32_t flags = 0;
+
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                void *const *value = value_of(jit, rows[i].option);
+
+                if (value && !number_of(value) == !rows[i].value)
+                        flags |= rows[i].set;
+        }
+        return flags;
 }
 
 int dcu_jit_wants_log(const struct dcu_jit *jit)

@@ -2,8 +2,8 @@
 /*
  * JIT options: reading them, and writing results back
  *
- * The compiler gets the most registers per thread and the level of optimisation. Other tuning options are accepted
- * without effect. Log buffers, their sizes and the wall time are written, because programs print them when their code
+ * The compiler gets the most registers per thread and the level of optimisation; the linker also gets the options for
+ * debug information and for arithmetic of LTO code. Other tuning options are accepted without effect. Log buffers, their sizes and the wall time are written, because programs print them when their code
  * does not compile.
  */
 #pragma once
@@ -28,6 +28,8 @@ struct dcu_jit {
 CUresult dcu_jit_begin(struct dcu_jit *jit, unsigned int count, const CUjit_option *options, void **values);
 /* The compiler's options, as in struct dsc_load. */
 void dcu_jit_tuning(const struct dcu_jit *jit, uint32_t *ret_max_registers, uint32_t *ret_optimization);
+/* The linker's options, as enum ds_link_flag of wire.h. */
+uint32_t dcu_jit_link_flags(const struct dcu_jit *jit);
 int dcu_jit_wants_log(const struct dcu_jit *jit);
 /* Writes log (may be NULL) to the info buffer (ok) or the error buffer, and sizes and times. */
 void dcu_jit_finish(struct dcu_jit *jit, int ok, const char *log);

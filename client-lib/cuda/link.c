@@ -2,9 +2,11 @@
 /*
  * The linker API
  *
- * Programs mostly link one input: PTX that they generated, to compile it before loading. That is supported: an input is
- * compiled when it is added, so that its errors appear where CUDA's do. The output is the input; the daemon caches its
- * machine code. Linking several images is refused when the second is added, with a message in the error log.
+ * Each input is checked when it is added, so that its errors appear where CUDA's do: PTX is compiled, of machine code
+ * and objects the headers are read. cuLinkComplete sends all inputs to the daemon, which links and caches them.
+ *
+ * One PTX text that needs no other input is compiled as a module, and is the output itself. The output is PTX if all
+ * inputs have PTX, else a cubin; both load with cuModuleLoadData.
  *
  * A link state belongs to the context. Its output lives as long as the state. It is completed once: after that no input
  * and no further output. Completed without input it gives an empty module.
@@ -19,15 +21,16 @@
 #include "cuda/jit.h"
 #include "cuda/link.h"
 #include "cuda/state.h"
+#include "proto/wire.h"
 
 static const char nothing[] = ".version 7.0\n.target sm_70\n.address_size 64\n";
 
 struct dcu_link {
         struct dcu_object head;
         struct dcu_jit jit; /* options; the program must keep their arrays valid until it destroys the state */
-        char *bytes;        /* the input, with a NUL after it */
-        size_t size;
-        unsigned int inputs;
+        struct dsc_link_input *inputs; /* their bytes and names are malloc'ed; the bytes have a NUL behind them */
+        size_t n_inputs;
+        char *output;
         int complete; /* 1: completed */
 };
 
@@ -66,8 +69,54 @@ CUresult cuLinkCreate_v2(unsigned int numOptions, CUjit_option *options, void **
         return link ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Compiles the input in the daemon, which caches the machine code, and unloads the module again. */
-static CUresult try_image(const struct dcu_link *link, const void *bytes, size_t size, struct dcu_jit *options)
+/* --- inputs ------------------------------------------------------------------------------------------------------- */
+
+static const uint32_t kinds[CU_JIT_NUM_INPUT_TYPES] = {
+        [CU_JIT_INPUT_CUBIN] = DS_LINK_CUBIN,
+        [CU_JIT_INPUT_PTX] = DS_LINK_PTX,
+        [CU_JIT_INPUT_FATBINARY] = DS_LINK_FATBIN,
+        [CU_JIT_INPUT_OBJECT] = DS_LINK_OBJECT,
+        [CU_JIT_INPUT_LIBRARY] = DS_LINK_LIBRARY,
+        [CU_JIT_INPUT_NVVM] = DS_LINK_LTO,
+};
+
+/* Whether PTX may need names of other inputs. */
+static int has_extern(const char *text, size_t size)
+{
+        static const char word[] = ".extern";
+
+        return memmem(text, size, word, strlen(word)) != NULL;
+}
+
+static int stands_alone(const struct dsc_link_input *input)
+{
+        return input->kind == DS_LINK_PTX && !has_extern(input->bytes, input->size);
+}
+
+static CUresult check_kind(const struct dsc_link_input *input)
+{
+        static const char archive[] = "!<arch>\n", elf[] = "\177ELF";
+
+        switch (input->kind) {
+        case DS_LINK_PTX:
+                return dcu_image_plausible(input->bytes, input->size) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_PTX;
+        case DS_LINK_LIBRARY:
+                return input->size >= strlen(archive) && memcmp(input->bytes, archive, strlen(archive)) == 0
+                               ? CUDA_SUCCESS
+                               : CUDA_ERROR_INVALID_IMAGE;
+        case DS_LINK_OBJECT:
+                return input->size >= strlen(elf) && memcmp(input->bytes, elf, strlen(elf)) == 0
+                               ? CUDA_SUCCESS
+                               : CUDA_ERROR_INVALID_IMAGE;
+        case DS_LINK_LTO:
+                return CUDA_SUCCESS;
+        default:
+                return dcu_image_plausible(input->bytes, input->size) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_IMAGE;
+        }
+}
+
+/* Compiles PTX in the daemon, which caches the machine code, and unloads the module again. */
+static CUresult try_image(const struct dcu_link *link, const void *bytes, size_t size, const struct dcu_jit *options)
 {
         struct dcu_image *image = dcu_image_new(bytes, size, 0);
         struct dcu_jit jit = link->jit;
@@ -81,43 +130,71 @@ static CUresult try_image(const struct dcu_link *link, const void *bytes, size_t
         return r;
 }
 
-static CUresult refuse(struct dcu_link *link, const char *why)
+static struct dsc_link request_of(
+        const struct dcu_jit *options, const struct dsc_link_input *inputs, size_t n_inputs, char *log)
 {
-        dcu_jit_finish(&link->jit, 0, why);
-        return CUDA_ERROR_NOT_SUPPORTED;
+        struct dsc_link request = {.inputs = inputs,
+                .n_inputs = n_inputs,
+                .flags = dcu_jit_link_flags(options),
+                .log = log,
+                .log_size = log ? DCU_JIT_LOG_BYTES : 0};
+
+        dcu_jit_tuning(options, &request.max_registers, &request.optimization);
+        return request;
 }
 
-static CUresult keep(struct dcu_link *link, const void *data, size_t size)
+/* Checks an input that needs other inputs, or is no PTX. Libraries and LTO code are read when the link completes. */
+static CUresult check_input(
+        const struct dcu_link *link, const struct dsc_link_input *input, const struct dcu_jit *options)
 {
-        link->bytes = malloc(size + 1);
-        if (!link->bytes)
+        struct dcu_jit jit = link->jit;
+        struct dsc_link request;
+        char *log;
+        int r;
+
+        if (input->kind == DS_LINK_LIBRARY || input->kind == DS_LINK_LTO)
+                return CUDA_SUCCESS;
+        log = calloc(1, DCU_JIT_LOG_BYTES);
+        request = request_of(options->count ? options : &jit, input, 1, log);
+        r = dsc_link_check(dcu.session, &request);
+        dcu_jit_finish(&jit, r == 0, log);
+        free(log);
+        return dcu_result(r);
+}
+
+/* Copies the input into the state. */
+static CUresult keep(struct dcu_link *link, const struct dsc_link_input *input)
+{
+        struct dsc_link_input *inputs = realloc(link->inputs, (link->n_inputs + 1) * sizeof(*inputs));
+        char *bytes = malloc(input->size + 1), *name = strdup(input->name);
+
+        if (inputs)
+                link->inputs = inputs;
+        if (!inputs || !bytes || !name) {
+                free(bytes);
+                free(name);
                 return CUDA_ERROR_OUT_OF_MEMORY;
-        memcpy(link->bytes, data, size);
-        link->bytes[size] = '\0';
-        link->size = size;
+        }
+        memcpy(bytes, input->bytes, input->size);
+        bytes[input->size] = '\0';
+        inputs[link->n_inputs++] =
+                (struct dsc_link_input){.bytes = bytes, .size = input->size, .kind = input->kind, .name = name};
         return CUDA_SUCCESS;
 }
 
-static CUresult add(struct dcu_link *link, CUjitInputType type, const void *data, size_t size, struct dcu_jit *options)
+static CUresult add(struct dcu_link *link, CUjitInputType type, const void *data, size_t size, const char *name,
+        const struct dcu_jit *options)
 {
-        CUresult r;
+        struct dsc_link_input input = {.bytes = data, .size = size, .kind = kinds[type], .name = name ? name : ""};
+        CUresult r = check_kind(&input);
 
-        if (type > CU_JIT_INPUT_OBJECT)
-                return refuse(link, "this input is not supported: the linker accepts PTX, cubins and fatbins, not "
-                                    "object libraries or NVVM code");
-        if (link->inputs)
-                return refuse(link, "linking several images into one is not supported: compile them as one");
-        if (!dcu_image_plausible(data, size))
-                return type == CU_JIT_INPUT_PTX ? CUDA_ERROR_INVALID_PTX : CUDA_ERROR_INVALID_IMAGE;
-        /* the size that the program passes for PTX may include the final NUL */
-        if (type == CU_JIT_INPUT_PTX)
-                size = strnlen(data, size);
-        r = try_image(link, data, size, options);
         if (r != CUDA_SUCCESS)
                 return r;
-        r = keep(link, data, size);
-        link->inputs = r == CUDA_SUCCESS;
-        return r;
+        /* the size that the program passes for PTX may include the final NUL */
+        if (type == CU_JIT_INPUT_PTX)
+                input.size = strnlen(data, size);
+        r = stands_alone(&input) ? try_image(link, data, input.size, options) : check_input(link, &input, options);
+        return r == CUDA_SUCCESS ? keep(link, &input) : r;
 }
 
 CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name,
@@ -132,7 +209,7 @@ CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, si
         if (!data || !size || (unsigned int)type >= CU_JIT_NUM_INPUT_TYPES || link->complete)
                 return CUDA_ERROR_INVALID_VALUE;
         r = dcu_jit_begin(&jit, numOptions, options, optionValues);
-        return r == CUDA_SUCCESS ? add(link, type, data, size, &jit) : r;
+        return r == CUDA_SUCCESS ? add(link, type, data, size, name, &jit) : r;
 }
 
 CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path, unsigned int numOptions,
@@ -153,14 +230,50 @@ CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *pa
                 r = dcu_file_read(path, &bytes, &size);
         if (r != CUDA_SUCCESS)
                 return r;
-        r = add(link, type, bytes, size, &jit);
+        r = add(link, type, bytes, size, path, &jit);
         free(bytes);
         return r;
+}
+
+/* --- output ------------------------------------------------------------------------------------------------------- */
+
+/* Whether the linked image is text: it is compiled once more, as the module that it is. */
+static int is_text(const char *image, size_t size)
+{
+        return strnlen(image, size) == size;
+}
+
+static CUresult link_all(struct dcu_link *link, size_t *ret_size)
+{
+        char *log = calloc(1, DCU_JIT_LOG_BYTES);
+        const struct dsc_link request = request_of(&link->jit, link->inputs, link->n_inputs, log);
+        struct dcu_jit jit = link->jit;
+        void *image;
+        int r = dsc_link(dcu.session, &request, &image, ret_size);
+
+        dcu_jit_finish(&jit, r == 0, log);
+        free(log);
+        if (r)
+                return dcu_result(r);
+        link->output = image;
+        return is_text(image, *ret_size) ? try_image(link, image, *ret_size, &link->jit) : CUDA_SUCCESS;
+}
+
+static CUresult make_output(struct dcu_link *link, size_t *ret_size)
+{
+        const struct dsc_link_input *only = link->n_inputs == 1 ? &link->inputs[0] : NULL;
+
+        if (link->n_inputs && !(only && stands_alone(only)))
+                return link_all(link, ret_size);
+        *ret_size = only ? only->size : strlen(nothing);
+        link->output = strndup(only ? only->bytes : nothing, *ret_size);
+        return link->output ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut)
 {
         struct dcu_link *link;
+        size_t size = 0;
         CUresult r = enter_link(state, &link);
 
         if (r != CUDA_SUCCESS)
@@ -169,13 +282,17 @@ CUresult cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut)
                 return CUDA_ERROR_INVALID_VALUE;
         if (link->complete)
                 return CUDA_ERROR_INVALID_HANDLE;
-        r = link->bytes ? CUDA_SUCCESS : keep(link, nothing, strlen(nothing));
-        if (r != CUDA_SUCCESS)
+        r = make_output(link, &size);
+        if (r != CUDA_SUCCESS) {
+                free(link->output);
+                link->output = NULL;
                 return r;
+        }
         link->complete = 1;
-        *cubinOut = link->bytes;
+        *cubinOut = link->output;
+        /* programs copy `size` bytes and load the copy, so the NUL behind a text counts */
         if (sizeOut)
-                *sizeOut = link->size;
+                *sizeOut = size + (size_t)is_text(link->output, size);
         return CUDA_SUCCESS;
 }
 
@@ -199,7 +316,12 @@ CUresult cuLinkAddFile(CUlinkState state, CUjitInputType type, const char *path,
 
 void dcu_link_free(struct dcu_link *link)
 {
-        free(link->bytes);
+        for (size_t i = 0; i < link->n_inputs; i++) {
+                free((void *)(uintptr_t)link->inputs[i].bytes);
+                free((void *)(uintptr_t)link->inputs[i].name);
+        }
+        free(link->inputs);
+        free(link->output);
         dcu_object_free(&link->head);
 }
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Linking: cuLink* for one image
+ * Linking: cuLink*
  *
- * A program that compiles at run time passes its code to a linker and loads the result. One PTX text, cubin or fatbin
- * is compiled when it is added, so that errors and log appear there; the result is the input. Several images cannot be
- * joined: CUDA_ERROR_NOT_SUPPORTED, with a message in the log.
+ * A program that compiles at run time passes its code to a linker and loads the result. Errors of one input, and the
+ * messages about it, appear when it is added; errors between inputs when the link completes.
  */
 #pragma once
 

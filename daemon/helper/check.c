@@ -341,6 +341,16 @@ int ds_check_ptx(const struct ds_check_source *source, uint32_t cc, int force_pt
         return 0;
 }
 
+void ds_check_linked(const void *bytes, size_t size, uint32_t cc, struct ds_check_result *result)
+{
+        if (ds_cubin_is(bytes, size)) {
+                ds_check_cubin(bytes, size, cc, "the linked machine code", result);
+                return;
+        }
+        check_begin(result);
+        check_finish(bytes, size, result);
+}
+
 void ds_check_forms(const void *bytes, size_t size, uint32_t cc, int simulated, struct ds_check_result *result)
 {
         const size_t report = ds_forms_file_report(bytes, size);

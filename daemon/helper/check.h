@@ -18,6 +18,8 @@
 #define DS_CHECK_INVALID_PTX 218
 #define DS_CHECK_NO_COMPILER 221
 #define DS_CHECK_PTX_VERSION 222
+#define DS_CHECK_INVALID_SOURCE 300
+#define DS_CHECK_UNKNOWN 999
 
 #define DS_CHECK_MESSAGE_MAX 16384
 #define DS_CHECK_IMAGE_MAX ((uint64_t)256 << 20)
@@ -69,6 +71,7 @@ struct ds_check_text {
         size_t length;
         char arch[16];                        /* target of ptxas, like sm_90a */
         uint32_t max_registers, optimization; /* options of the client as in ModuleLoad; 0: none */
+        int relocatable;                      /* 1: to be linked, so names of other texts may be missing */
 };
 
 /*
@@ -87,4 +90,6 @@ int ds_check_ptx(const struct ds_check_source *source, uint32_t cc, int force_pt
 void ds_check_forms(const void *bytes, size_t size, uint32_t cc, int simulated, struct ds_check_result *result);
 /* Makes a result from machine code, if this GPU can run it. origin: where the code comes from, for the message. */
 void ds_check_cubin(const void *bytes, size_t size, uint32_t cc, const char *origin, struct ds_check_result *result);
+/* Makes a result from the output of a link: PTX text, a fatbin, or machine code. */
+void ds_check_linked(const void *bytes, size_t size, uint32_t cc, struct ds_check_result *result);
 void ds_check_fail(struct ds_check_result *result, int status, const char *fmt, ...) ds_printf(3, 4);

@@ -33,7 +33,7 @@
 #define MEMORY_MAX DS_GIB(4)
 #define WORDS_MAX 12288            /* bytes of compiler output that the client gets */
 #define WORDS_HEARD_MAX DS_MIB(16) /* bytes of compiler output after which the helper kills it */
-#define OPTIONS 3
+#define OPTIONS 4
 #define REGISTERS_MAX 255u
 #define OPTIMIZATION_MAX 4u
 /* name of the text in messages: the name that NVIDIA's driver uses in its logs */
@@ -78,8 +78,10 @@ void ds_compile_options(const struct ds_check_text *text, char ret[static DS_COM
                 n += snprintf(ret + n, DS_COMPILE_OPTIONS_MAX - (size_t)n, " -maxrregcount=%u",
                         DS_MIN(text->max_registers, REGISTERS_MAX));
         if (text->optimization)
-                snprintf(ret + n, DS_COMPILE_OPTIONS_MAX - (size_t)n, " -O%u",
+                n += snprintf(ret + n, DS_COMPILE_OPTIONS_MAX - (size_t)n, " -O%u",
                         DS_MIN(text->optimization - 1, OPTIMIZATION_MAX));
+        if (text->relocatable)
+                snprintf(ret + n, DS_COMPILE_OPTIONS_MAX - (size_t)n, " -c");
 }
 
 /* Becomes the compiler. Runs between fork and exec, so it makes async-signal-safe calls only. The descriptors are
@@ -88,7 +90,7 @@ static void child_exec(
         const char *ptxas, char *const *options, int text, int code, int words, pid_t parent, uint32_t time_ms)
 {
         char *argv[] = {(char *)ptxas, options[0], (char *)CHILD_TEXT_NAME, (char *)"-o", (char *)CHILD_CODE_NAME,
-                options[1], options[2], NULL};
+                options[1], options[2], options[3], NULL};
         char *environment[] = {NULL};
         int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 

@@ -15,6 +15,8 @@
 #include "helper/compile.h"
 #include "helper/forms.h"
 #include "helper/known.h"
+#include "helper/link.h"
+#include "helper/nvjitlink.h"
 #include "ptx/pass/forms.h"
 #include "util/alloc.h"
 #include "util/code_file.h"
@@ -43,8 +45,9 @@ struct native {
 };
 
 struct job {
-        ds_compile *compile; /* compile and making both NULL: the slot is free */
+        ds_compile *compile; /* compile, making and linking all NULL: the slot is free */
         ds_forms *making;
+        ds_link *linking;
         int of_forms; /* 1: the text that the compiler gets is the transformed one */
         char *made;   /* transformed text followed by its report */
         size_t made_text, made_size;
@@ -69,6 +72,7 @@ struct failed {
 
 struct ds_jobs {
         const struct ds_ptxas *ptxas;
+        struct ds_nvjitlink linker;
         const struct ds_jobs_ops *ops;
         void *user;
         ds_cache *cache;
@@ -121,6 +125,7 @@ int ds_jobs_new(const struct ds_ptxas *ptxas, const struct ds_jobs_ops *ops, voi
         for (size_t i = 0; i < DS_JOBS_MAX; i++)
                 jobs->jobs[i].sealed = jobs->jobs[i].native.fd = -1;
         jobs->ptxas = ptxas;
+        ds_nvjitlink_find(ptxas, &jobs->linker);
         jobs->ops = ops;
         jobs->user = user;
         r = ds_cache_new(CACHE_BYTES, &jobs->cache);
@@ -136,6 +141,7 @@ static void job_end(struct job *job)
 {
         job->compile = ds_compile_free(job->compile);
         job->making = ds_forms_free(job->making);
+        job->linking = ds_link_free(job->linking);
         job->made = ds_free(job->made);
         job->native.fd = ds_close(job->native.fd);
         job->of_forms = 0;
@@ -157,7 +163,7 @@ ds_jobs *ds_jobs_free(ds_jobs *jobs)
 
 static int job_is_free(const struct job *job)
 {
-        return !job->compile && !job->making;
+        return !job->compile && !job->making && !job->linking;
 }
 
 static struct job *job_free_slot(const ds_jobs *jobs)
@@ -577,6 +583,154 @@ static int forms_compiled(ds_jobs *jobs, struct job *job)
         return forms_answer(jobs, job, whole, size + report, DS_CHECK_COMPILED);
 }
 
+/* --- links -------------------------------------------------------------------------------------------------------- */
+
+/* Computes the key of a linked image from all its inputs and the linker library. */
+static void link_name(ds_jobs *jobs, struct job *job, const void *bytes, size_t size)
+{
+        const uint64_t library = ds_nvjitlink_identity(&jobs->linker);
+        struct ds_sha256 sum;
+
+        memset(job->options, 0, sizeof(job->options));
+        snprintf(job->options, sizeof(job->options), "link=%u cc=%u simulated=%d", DS_LINK_VERSION, job->request.cc,
+                job->request.simulated != 0);
+        job->compiler = library;
+        ds_sha256_begin(&sum);
+        ds_sha256_add(&sum, &library, sizeof(library));
+        ds_sha256_add(&sum, job->options, sizeof(job->options));
+        ds_sha256_add(&sum, bytes, size);
+        ds_sha256_end(&sum, job->key);
+}
+
+static int link_answer(ds_jobs *jobs, struct job *job, const void *image, size_t size, enum ds_check_origin how)
+{
+        const struct ds_cache_key key = key_of(job);
+
+        memcpy(jobs->other.message, jobs->result.message, sizeof(jobs->other.message));
+        ds_check_linked(image, size, job->request.cc, &jobs->result);
+        if (!jobs->result.status && how == DS_CHECK_COMPILED) /* the linker's messages */
+                memcpy(jobs->result.message, jobs->other.message, sizeof(jobs->result.message));
+        if (!jobs->result.status && how != DS_CHECK_REMEMBERED && job->text.text)
+                ds_cache_add(jobs->cache, &key, image, size);
+        job->how = how;
+        return job_answer(jobs, job);
+}
+
+/* Answers with the result as it is: an error, or the result of a check. */
+static int link_report(ds_jobs *jobs, struct job *job)
+{
+        job->how = DS_CHECK_READ;
+        return job_answer(jobs, job);
+}
+
+/* Whether the linked image exists already; then *ret_r is the result of answering. */
+static int link_found(ds_jobs *jobs, struct job *job, int *ret_r)
+{
+        const struct ds_cache_key key = key_of(job);
+        ds_cleanup(ds_freep) void *file = NULL;
+        const void *bytes;
+        size_t size;
+        int r;
+
+        if (job->text.text && ds_cache_find(jobs->cache, &key, &bytes, &size)) {
+                *ret_r = link_answer(jobs, job, bytes, size, DS_CHECK_REMEMBERED);
+                return 1;
+        }
+        if (jobs->directory < 0)
+                return 0;
+        r = ds_code_file_read(jobs->directory, job->key, jobs->directory_owner, DS_CHECK_IMAGE_MAX, &file, &size);
+        job->damaged = r == DS_CODE_FILE_E_DAMAGED;
+        if (r)
+                return 0;
+        *ret_r = link_answer(jobs, job, file, size, DS_CHECK_STORED);
+        return 1;
+}
+
+static int link_begin(ds_jobs *jobs, struct job *job, const void *bytes, size_t size)
+{
+        int r;
+
+        link_name(jobs, job, bytes, size);
+        /* a copy for the cache in memory, which compares inputs; large ones are cached on disk only */
+        if (size <= CACHE_BYTES / 4) {
+                job->text.text = ds_alloc(size);
+                job->text.length = size;
+                if (job->text.text)
+                        memcpy(job->text.text, bytes, size);
+        }
+        if (link_found(jobs, job, &r))
+                return r;
+        if (!ds_link_new(bytes, job->request.cc, job->request.simulated, 0, &jobs->linker, &job->linking))
+                return 0;
+        ds_check_fail(&jobs->result, DS_CHECK_OUT_OF_MEMORY, "no memory or no process for the linker");
+        return link_report(jobs, job);
+}
+
+/* Reads an input that is no PTX, without linking it. */
+static int link_read(ds_jobs *jobs, struct job *job, const void *bytes)
+{
+        if (!ds_link_new(bytes, job->request.cc, job->request.simulated, 1, &jobs->linker, &job->linking))
+                return 0;
+        ds_check_fail(&jobs->result, DS_CHECK_OUT_OF_MEMORY, "no memory or no process to read the input");
+        return link_report(jobs, job);
+}
+
+/* Checks the only input. PTX that will be linked is compiled: its errors belong to the call that adds it. */
+static int link_try(ds_jobs *jobs, struct job *job, int fd, const void *bytes)
+{
+        const struct ds_link_file *file = bytes;
+        uint32_t n;
+        const struct ds_link_input *input = ds_link_inputs(bytes, &n);
+        const struct ds_check_source source = {
+                .fd = fd, .bytes = input->size, .mapped = (const uint8_t *)bytes + input->offset};
+        int compile = 0;
+
+        if (input->kind != DS_LINK_PTX)
+                return link_read(jobs, job, bytes);
+        if (job->request.simulated)
+                ds_check_image(&source, job->request.cc, 1, &jobs->result);
+        else
+                compile = ds_check_machine(&source, job->request.cc, 1, &jobs->result, &job->text);
+        if (!compile)
+                return link_report(jobs, job);
+        job->text.max_registers = file->max_registers;
+        job->text.optimization = file->optimization;
+        job->text.relocatable = 1;
+        return job_start(jobs, job) ? job_answer(jobs, job) : 0;
+}
+
+static int link_take(ds_jobs *jobs, struct job *job, int fd, const void *mapped)
+{
+        jobs->result.fd = ds_close(jobs->result.fd);
+        jobs->result.bytes = jobs->result.report_bytes = jobs->result.hash = 0;
+        job->remembered = NULL;
+        if (!mapped)
+                ds_check_fail(&jobs->result, DS_CHECK_INVALID_VALUE,
+                        "the inputs to link are not in a sealed memory file without holes");
+        if (!mapped || ds_link_check(mapped, job->request.bytes, &jobs->result))
+                return link_report(jobs, job);
+        return job->request.link == DS_JOBS_CHECK ? link_try(jobs, job, fd, mapped)
+                                                  : link_begin(jobs, job, mapped, job->request.bytes);
+}
+
+static int link_finish(ds_jobs *jobs, struct job *job)
+{
+        ds_cleanup(ds_freep) void *image = NULL;
+        size_t size = 0;
+
+        image = ds_link_result(job->linking, &jobs->result, &size);
+        job->linking = ds_link_free(job->linking);
+        if (!image)
+                return link_report(jobs, job);
+        if (job->request.link == DS_JOBS_CHECK) {
+                ds_check_linked(image, size, job->request.cc, &jobs->result);
+                return link_report(jobs, job);
+        }
+        /* if the library was replaced meanwhile, the output may be that of either one, so it is not cached */
+        return link_answer(jobs, job, image, size,
+                job->compiler == ds_nvjitlink_identity(&jobs->linker) ? DS_CHECK_COMPILED : DS_CHECK_READ);
+}
+
 /* --- requests ----------------------------------------------------------------------------------------------------- */
 
 /* Identifies an immutable image by its bytes. */
@@ -619,7 +773,7 @@ int ds_jobs_take(ds_jobs *jobs, const struct ds_jobs_request *request, int fd)
         job->damaged = 0;
         job->sealed = -1;
         mapped = ds_check_map(fd, request->offset, request->bytes);
-        r = job_take(jobs, job, fd, mapped);
+        r = request->link ? link_take(jobs, job, fd, mapped) : job_take(jobs, job, fd, mapped);
         if (mapped)
                 munmap(mapped, request->bytes);
         return r;
@@ -650,10 +804,15 @@ size_t ds_jobs_poll(const ds_jobs *jobs, struct pollfd *fds, int *ret_timeout_ms
         for (size_t i = 0; i < DS_JOBS_MAX; i++) {
                 const ds_compile *compile = jobs->jobs[i].compile;
                 const ds_forms *making = jobs->jobs[i].making;
+                const ds_link *linking = jobs->jobs[i].linking;
 
                 if (making) {
                         fds[n++] = (struct pollfd){.fd = ds_forms_process_fd(making), .events = POLLIN};
                         first = DS_MIN(first, ds_forms_deadline_ns(making));
+                }
+                if (linking) {
+                        fds[n++] = (struct pollfd){.fd = ds_link_process_fd(linking), .events = POLLIN};
+                        first = DS_MIN(first, ds_link_deadline_ns(linking));
                 }
                 if (!compile)
                         continue;
@@ -694,6 +853,8 @@ int ds_jobs_step(ds_jobs *jobs)
 
                 if (job->making && ds_forms_step(job->making, t))
                         r = forms_made(jobs, job);
+                else if (job->linking && ds_link_step(job->linking, t))
+                        r = link_finish(jobs, job);
                 else if (job->compile && ds_compile_step(job->compile, t))
                         r = job->of_forms ? forms_compiled(jobs, job) : job_finish(jobs, job);
         }

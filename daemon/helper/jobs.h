@@ -30,12 +30,21 @@ enum ds_jobs_forms {
         _DS_JOBS_FORMS_MAX,
 };
 
+/* Whether the image is a list of images to link (helper/link.h). */
+enum ds_jobs_link {
+        DS_JOBS_NO_LINK,
+        DS_JOBS_CHECK, /* compile the list's only input, PTX that may need names of other texts */
+        DS_JOBS_LINK,  /* answer with the linked image */
+        _DS_JOBS_LINK_MAX,
+};
+
 struct ds_jobs_request {
         uint64_t id, offset, bytes;
         uint32_t cc, uid;
         uint32_t max_registers, optimization; /* options of the client's ModuleLoad request */
         int simulated, force_ptx;
         enum ds_jobs_forms forms;
+        enum ds_jobs_link link;
         uint32_t time_ms; /* time limit of the compiler; 0: DS_COMPILE_TIME_MS */
 };
 

@@ -91,6 +91,12 @@ static const enum ds_jobs_forms forms[] = {
         [DETSHARE__INTERNAL__IMAGE_FORMS__FORMS_ONLY] = DS_JOBS_ONLY,
 };
 
+static const enum ds_jobs_link links[] = {
+        [DETSHARE__INTERNAL__IMAGE_LINK__NO_LINK] = DS_JOBS_NO_LINK,
+        [DETSHARE__INTERNAL__IMAGE_LINK__CHECK] = DS_JOBS_CHECK,
+        [DETSHARE__INTERNAL__IMAGE_LINK__LINK] = DS_JOBS_LINK,
+};
+
 static int helper_check(ds_conn *conn, ds_jobs *jobs, uint64_t id, const Detshare__Internal__CheckImage *check)
 {
         struct ds_jobs_request request = {
@@ -104,6 +110,7 @@ static int helper_check(ds_conn *conn, ds_jobs *jobs, uint64_t id, const Detshar
                 .simulated = check->simulated,
                 .force_ptx = helper_force_ptx(),
                 .forms = forms[check->forms < DS_ARRAY_SIZE(forms) ? check->forms : 0],
+                .link = links[check->link < DS_ARRAY_SIZE(links) ? check->link : 0],
         };
         int fd, r;
 

@@ -277,7 +277,8 @@ void ds_helper_cancel(ds_helper *helper, struct ds_helper_job *job)
         close_image(helper, job);
         /* without a compilation (simulated device, no forms) the answer arrives soon anyway, so a cancel is not
          * worth it */
-        if (place && place->reader->usable && (job->forms || !ds_worker_info(helper->supervisor->worker)->simulated))
+        if (place && place->reader->usable &&
+                (job->forms || job->link_step || !ds_worker_info(helper->supervisor->worker)->simulated))
                 send_cancel(place);
 }
 
@@ -480,6 +481,7 @@ static int send_check(struct reader *reader, const struct ds_helper_job *job, ui
         check.max_registers = job->max_registers;
         check.optimization = job->optimization;
         check.forms = job->forms;
+        check.link = job->link_step;
         message.id = id;
         message.fds = 1;
         message.body_case = DETSHARE__INTERNAL__TO_HELPER__BODY_CHECK;
@@ -517,8 +519,8 @@ static int send_job(struct reader *reader, struct ds_helper_job *job)
                 reader->alone = job->suspect;
         }
         ds_deadline_disarm(&helper->supervisor->deadlines, &reader->deadline);
-        ds_deadline_arm(
-                &helper->supervisor->deadlines, &place->deadline, job->forms ? FORMS_MAX_MS : JOB_MAX_MS, job_deadline);
+        ds_deadline_arm(&helper->supervisor->deadlines, &place->deadline,
+                job->forms || job->link_step ? FORMS_MAX_MS : JOB_MAX_MS, job_deadline);
         return 0;
 }
 

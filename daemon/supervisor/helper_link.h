@@ -57,7 +57,8 @@ struct ds_helper_job {
         uint64_t offset;                      /* offset of the image in the file */
         uint32_t max_registers, optimization; /* options of the client's ModuleLoad request */
         Detshare__Internal__ImageForms forms;
-        int background; /* 1: no client waits for the result */
+        Detshare__Internal__ImageLink link_step; /* not NO_LINK: the file is a struct ds_link_file (proto/wire.h) */
+        int background;                          /* 1: no client waits for the result */
         void (*done)(struct ds_helper_job *job, struct ds_helper_result *result);
 };
 

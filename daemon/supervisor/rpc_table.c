@@ -39,6 +39,7 @@ static const struct ds_rpc table[] = {
         {CALL(MEM_EXPORT),        "mem_export",     DS_RIGHT_ANY,     WORKER,              0, NULL},
         {CALL(MEM_IMPORT),        "mem_import",     DS_RIGHT_ANY,     WORKER,              0, NULL},
         {CALL(MODULE_LOAD),       "module_load",    DS_RIGHT_ANY,     WORKER | DS_RPC_FILE, 1, NULL},
+        {CALL(MODULE_LINK),       "module_link",    DS_RIGHT_ANY,     WORKER,              1, NULL},
         {CALL(MODULE_UNLOAD),     "module_unload",  DS_RIGHT_ANY,     WORKER,              0, NULL},
         {CALL(GET_KERNEL),        "get_kernel",     DS_RIGHT_ANY,     WORKER,              0, NULL},
         {CALL(GET_GLOBAL),        "get_global",     DS_RIGHT_ANY,     WORKER,              0, NULL},

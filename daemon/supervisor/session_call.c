@@ -524,6 +524,49 @@ static void load_module(struct ds_session_call *call, const Detshare__Request *r
                 image_done);
 }
 
+/* Handles the helper's result of linking: sends the file to the client. */
+static void link_done(struct ds_helper_job *job, struct ds_helper_result *result)
+{
+        struct ds_session_call *call = DS_CONTAINER_OF(job, struct ds_session_call, job);
+        Detshare__LinkReply link = DETSHARE__LINK_REPLY__INIT;
+        Detshare__Reply reply = DETSHARE__REPLY__INIT;
+        const int send = !result->status && job->link_step == DETSHARE__INTERNAL__IMAGE_LINK__LINK;
+
+        if (result->status && call->session->supervisor->handing_over) {
+                ds_session_call_fail(call, DETSHARE__STATUS__RESTARTING, "the daemon is being restarted");
+                return;
+        }
+        if (result->status) {
+                ds_session_call_fail(call, result->status, "%s", result->message);
+                return;
+        }
+        link.bytes = send ? result->bytes : 0;
+        link.log = (char *)result->message;
+        reply.result_case = DETSHARE__REPLY__RESULT_MODULE_LINK;
+        reply.module_link = &link;
+        if (call->session->client)
+                ds_client_reply(call->session->client, call->request_id, &reply, send ? &result->fd : NULL, send);
+        ds_session_call_free(call);
+}
+
+static void link_module(struct ds_session_call *call, const Detshare__Request *request, int *fds)
+{
+        const uint64_t bytes = request->module_link->bytes;
+
+        if (bytes == 0 || bytes > DS_IMAGE_BYTES_MAX || !ds_page_file_has(fds[0], bytes, F_SEAL_WRITE)) {
+                ds_session_call_fail(call, DETSHARE__STATUS__BAD_PARAMETER,
+                        "the inputs' file is not a sealed memory file of %llu bytes; 1 to %llu are accepted",
+                        (unsigned long long)bytes, DS_IMAGE_BYTES_MAX);
+                return;
+        }
+        if (charge(call, &call->bytes, DS_CHARGE_HOST_BYTES, 2 * bytes))
+                return;
+        call->job.link_step = request->module_link->check ? DETSHARE__INTERNAL__IMAGE_LINK__CHECK
+                                                          : DETSHARE__INTERNAL__IMAGE_LINK__LINK;
+        ds_helper_check(call->session->supervisor->helper, &call->job, call->session->user, DS_TAKE_FD(fds[0]), bytes,
+                link_done);
+}
+
 static void send_import(struct ds_session_call *call, Detshare__Request *request)
 {
         const int fd = ds_share_fd(call->base.imported);
@@ -580,6 +623,8 @@ void ds_session_forward(struct ds_session *session, const struct ds_rpc *rpc, De
         }
         if (request->call_case == DETSHARE__REQUEST__CALL_MODULE_LOAD)
                 load_module(call, request, fds);
+        else if (request->call_case == DETSHARE__REQUEST__CALL_MODULE_LINK)
+                link_module(call, request, fds);
         else if (rpc->fds == 1)
                 take_graph(call, request, fds);
         else if (call->base.imported)

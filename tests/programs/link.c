@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The linker with one PTX text, as programs that generate PTX use it, and compiler options: the result can be loaded
- * and runs. Errors and their messages come from the call that adds the text. An image that cannot be linked is refused.
+ * The linker: one PTX text, as programs that generate PTX use it; several inputs of all kinds, compiled separately by
+ * nvcc; compiler options. The result can be loaded and runs. Errors and messages about one input come from the call that
+ * adds it; errors between inputs from the end of the link.
  */
 #include "program.h"
 
@@ -53,21 +54,214 @@ static void one_text(void)
         EXPECT(CUDA_SUCCESS, cuLinkDestroy(state));
 }
 
-static void two_texts(void)
-{
-        char errors[1000] = "x";
-        CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
-        void *values[] = {errors, (void *)(uintptr_t)sizeof(errors)};
-        CUlinkState state;
-        CUresult r;
+/* --- several inputs ----------------------------------------------------------------------------------------------- */
 
-        EXPECT(CUDA_SUCCESS, cuLinkCreate(2, options, values, &state));
-        EXPECT(CUDA_SUCCESS,
-                cuLinkAddData(state, CU_JIT_INPUT_PTX, (void *)(uintptr_t)good, sizeof(good), "good", 0, NULL, NULL));
-        /* DetShare refuses a second image; other drivers find the name defined twice */
-        r = cuLinkAddData(state, CU_JIT_INPUT_PTX, (void *)(uintptr_t)good, sizeof(good), "more", 0, NULL, NULL);
-        CHECK(r != CUDA_ERROR_NOT_SUPPORTED || strstr(errors, "linking several images"));
-        EXPECT(CUDA_SUCCESS, cuLinkDestroy(state));
+#define LOG_BYTES 4000
+
+struct input {
+        CUjitInputType type;
+        const char *file; /* in the folder of compiled kernels */
+};
+
+struct linked {
+        CUlinkState state;
+        CUresult added, completed; /* result of the last input, and of completing the link */
+        void *image;
+        size_t size;
+        char errors[LOG_BYTES];
+};
+
+static int is_simulated(void)
+{
+        char name[256] = "";
+        CUdevice device;
+
+        OK(cuCtxGetDevice(&device));
+        OK(cuDeviceGetName(name, sizeof(name), device));
+        return strstr(name, "sim:") != NULL;
+}
+
+static const char *path_of(const char *file, char path[4096])
+{
+        snprintf(path, 4096, "%s/linked/%s", program_kernels, file);
+        return path;
+}
+
+static int is_there(const char *file)
+{
+        char path[4096];
+        FILE *f = fopen(path_of(file, path), "rb");
+
+        if (f)
+                fclose(f);
+        return f != NULL;
+}
+
+/* Links files. The last input has no file: its type does not matter. */
+static void link_files(const struct input *inputs, struct linked *ret)
+{
+        CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_MAX_REGISTERS,
+                CU_JIT_GENERATE_LINE_INFO};
+        void *values[] = {ret->errors, (void *)(uintptr_t)LOG_BYTES, (void *)(uintptr_t)64, (void *)(uintptr_t)1};
+        char path[4096];
+
+        *ret = (struct linked){.added = CUDA_SUCCESS, .completed = CUDA_ERROR_NOT_INITIALIZED};
+        MUST(cuLinkCreate(4, options, values, &ret->state));
+        for (; inputs->file && ret->added == CUDA_SUCCESS; inputs++)
+                ret->added = cuLinkAddFile(ret->state, inputs->type, path_of(inputs->file, path), 0, NULL, NULL);
+        if (ret->added == CUDA_SUCCESS)
+                ret->completed = cuLinkComplete(ret->state, &ret->image, &ret->size);
+        MUST(cuLinkDestroy(ret->state));
+}
+
+/* Runs the kernel of caller.cu. The image may be a copy: `size` bytes must be enough. */
+static void runs_linked(const char *what, const void *image, size_t size)
+{
+        int values[4] = {1, 2, 3, 4}, expected[4] = {116, 117, 122, 123}, n = 4, state = 0;
+        void *copy = malloc(size), *params[2] = {NULL, &n};
+        CUdeviceptr memory, variable;
+        CUfunction function;
+        CUmodule module;
+        size_t bytes = 0;
+
+        params[0] = &memory;
+        memcpy(copy, image, size);
+        MUST(cuModuleLoadData(&module, copy));
+        free(copy);
+        MUST(cuMemAlloc(&memory, sizeof(values)));
+        OK(cuMemcpyHtoD(memory, values, sizeof(values)));
+        function = program_function(module, "linked_kernel");
+        OK(cuLaunchKernel(function, 1, 1, 1, 4, 1, 1, 64, NULL, params, NULL));
+        OK(cuMemcpyDtoH(values, memory, sizeof(values)));
+        SAME(values, expected, sizeof(values));
+        if (memcmp(values, expected, sizeof(values)) != 0)
+                printf("%s: %d %d %d %d\n", what, values[0], values[1], values[2], values[3]);
+        OK(cuModuleGetGlobal(&variable, &bytes, module, "linked_state"));
+        CHECK(bytes == sizeof(state));
+        OK(cuMemcpyDtoH(&state, variable, sizeof(state)));
+        CHECK(state == 6);
+        OK(cuMemFree(memory));
+        OK(cuModuleUnload(module));
+}
+
+/* Links and runs while the result is valid: until the state is destroyed. */
+static void links(const char *what, const struct input *inputs)
+{
+        struct linked linked = {.errors = ""};
+        CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+        void *values[] = {linked.errors, (void *)(uintptr_t)LOG_BYTES};
+        CUresult r = CUDA_SUCCESS;
+        char path[4096];
+
+        MUST(cuLinkCreate(2, options, values, &linked.state));
+        for (const struct input *input = inputs; input->file && r == CUDA_SUCCESS; input++)
+                r = cuLinkAddFile(linked.state, input->type, path_of(input->file, path), 0, NULL, NULL);
+        if (r == CUDA_SUCCESS)
+                r = cuLinkComplete(linked.state, &linked.image, &linked.size);
+        if (r != CUDA_SUCCESS)
+                printf("%s: %d: %s\n", what, (int)r, linked.errors);
+        EXPECT(CUDA_SUCCESS, r);
+        if (r == CUDA_SUCCESS)
+                runs_linked(what, linked.image, linked.size);
+        OK(cuLinkDestroy(linked.state));
+}
+
+static void several_with_ptx(void)
+{
+        links("two texts", (struct input[]){{CU_JIT_INPUT_PTX, "caller.ptx"}, {CU_JIT_INPUT_PTX, "callee.ptx"}, {0}});
+        links("two texts, the definitions first",
+                (struct input[]){{CU_JIT_INPUT_PTX, "callee.ptx"}, {CU_JIT_INPUT_PTX, "caller.ptx"}, {0}});
+        links("a text and a fatbin",
+                (struct input[]){{CU_JIT_INPUT_PTX, "caller.ptx"}, {CU_JIT_INPUT_FATBINARY, "callee.fatbin"}, {0}});
+        links("two objects",
+                (struct input[]){{CU_JIT_INPUT_OBJECT, "caller.o"}, {CU_JIT_INPUT_OBJECT, "callee.o"}, {0}});
+        links("a text and a library",
+                (struct input[]){{CU_JIT_INPUT_PTX, "caller.ptx"}, {CU_JIT_INPUT_LIBRARY, "libcallee.a"}, {0}});
+}
+
+/* Machine code is there only for the architecture of the device that runs the tests. A simulated device cannot use it. */
+static void several_with_machine_code(void)
+{
+        const struct input cubins[] = {{CU_JIT_INPUT_CUBIN, "caller.cubin"}, {CU_JIT_INPUT_CUBIN, "callee.cubin"}, {0}};
+        const struct input mixed[] = {{CU_JIT_INPUT_PTX, "caller.ptx"}, {CU_JIT_INPUT_CUBIN, "callee.cubin"}, {0}};
+        struct linked linked;
+
+        if (!is_there("callee.cubin"))
+                return;
+        if (!is_simulated()) {
+                links("two cubins", cubins);
+                links("a text and a cubin", mixed);
+                return;
+        }
+        link_files(mixed, &linked);
+        CHECK(linked.added == CUDA_ERROR_NO_BINARY_FOR_GPU);
+        CHECK(strstr(linked.errors, "callee.cubin' has no PTX"));
+}
+
+/* LTO code of the toolkit. NVIDIA's driver accepts only that of toolkits before CUDA 12, so these checks do not count:
+ * the output of the program is compared with that of a native run. */
+static void several_with_lto(void)
+{
+        const struct input lto[] = {{CU_JIT_INPUT_NVVM, "caller.ltoir"}, {CU_JIT_INPUT_NVVM, "callee.ltoir"}, {0}};
+        const int checks = program_checks;
+        struct linked linked;
+
+        if (!is_there("callee.ltoir"))
+                return;
+        if (program_is_shared()) {
+                links("LTO code", lto);
+        } else {
+                link_files(lto, &linked);
+                NOTE("link: LTO code gives %d, then %d: %s", (int)linked.added, (int)linked.completed, linked.errors);
+        }
+        program_checks = checks;
+}
+
+static void note_errors(const char *what, const struct linked *linked)
+{
+        if (!program_is_shared())
+                NOTE("link: %s gives %d, then %d: %.200s", what, (int)linked->added, (int)linked->completed,
+                        linked->errors);
+}
+
+static void errors_between_inputs(void)
+{
+        const struct input twice[] = {{CU_JIT_INPUT_PTX, "caller.ptx"}, {CU_JIT_INPUT_PTX, "callee.ptx"},
+                {CU_JIT_INPUT_PTX, "callee.ptx"}, {0}};
+        const struct input missing[] = {{CU_JIT_INPUT_PTX, "caller.ptx"}, {0}};
+        struct linked linked;
+
+        link_files(twice, &linked);
+        CHECK(linked.completed != CUDA_SUCCESS);
+        CHECK(strstr(linked.errors, "Multiple definition of '_Z12linked_twicei'"));
+        CHECK(!program_is_shared() || linked.completed == CUDA_ERROR_INVALID_SOURCE);
+        note_errors("a name defined twice", &linked);
+        link_files(missing, &linked);
+        CHECK(linked.added == CUDA_SUCCESS && linked.completed != CUDA_SUCCESS);
+        CHECK(strstr(linked.errors, "Undefined reference to '_Z12linked_twicei'"));
+        CHECK(!program_is_shared() || linked.completed == CUDA_ERROR_UNKNOWN);
+        note_errors("a missing name", &linked);
+}
+
+/* Bytes of other kinds than the type says. */
+static void wrong_kinds(void)
+{
+        static const CUjitInputType types[] = {CU_JIT_INPUT_CUBIN, CU_JIT_INPUT_PTX, CU_JIT_INPUT_FATBINARY,
+                CU_JIT_INPUT_OBJECT, CU_JIT_INPUT_LIBRARY};
+        char junk[256];
+        CUlinkState state;
+
+        memset(junk, 'x', sizeof(junk));
+        for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+                CUresult r;
+
+                MUST(cuLinkCreate(0, NULL, NULL, &state));
+                r = cuLinkAddData(state, types[i], junk, sizeof(junk), "junk", 0, NULL, NULL);
+                CHECK(r != CUDA_SUCCESS);
+                if (!program_is_shared())
+                        NOTE("link: junk as an input of type %d gives %d", (int)types[i], (int)r);
+                OK(cuLinkDestroy(state));
+        }
 }
 
 /* Links a module without functions. */
@@ -150,7 +344,11 @@ int main(int argc, char **argv)
         context = program_context();
 
         one_text();
-        two_texts();
+        several_with_ptx();
+        several_with_machine_code();
+        several_with_lto();
+        errors_between_inputs();
+        wrong_kinds();
         no_text();
         bad_text();
         options();

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Relocatable device code: compiled with -rdc=true, linked by nvcc before the host's linker. */
+/* Relocatable device code of two files: compiled with -rdc=true, linked by nvcc before the host's linker. */
 #include "runtime.h"
 
 __constant__ int factor = 2;
-__device__ int state = 5;
+/* parts/rdc_other.cu defines these two */
+extern __device__ int state;
+extern __device__ int other(int);
 
 __device__ __noinline__ int twice(int v)
 {
-        return factor * v + state;
+        return other(factor * v) + state;
 }
 
 template <typename T>

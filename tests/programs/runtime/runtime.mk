@@ -22,10 +22,12 @@ NVCC_RUNTIME := $(NVCC) -arch=sm_90 -Xcompiler -pthread -cudadevrt none -L$(dir 
 NVCC_per_thread_stream := --default-stream per-thread
 NVCC_per_thread_copies := --default-stream per-thread
 NVCC_rdc := -rdc=true
+NVCC_rdc_other := -rdc=true
 NVCC_templates := --extended-lambda
 # Templates of the toolkit call functions of the host.
 NVCC_occupancy := -diag-suppress 20013,20014,20015
 PARTS_units := units_other
+PARTS_rdc := rdc_other
 TOGETHER_graphs := graph_clone graph_errors graph_events graph_mixed graph_nodes graph_update graph_capture capture_errors capture_info
 TOGETHER_copies := copies_2d copies_3d copies_async batch_copies memsets unified_copies host_register pinned managed
 TOGETHER_streams := stream_kinds legacy_stream many_streams event_times event_waits callbacks host_functions last_error error_texts launch_errors

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Linking in the helper: the toolkit's nvJitLink, and separately compiled code of each kind.
+
+LINKED_DIR := $(BUILD)/ptx/sm_90/linked
+CFLAGS_test_helper_link := -DTEST_DIR='"$(LINKED_DIR)"' -DTEST_PTXAS='"$(abspath $(CUDA_ROOT)/bin/ptxas)"'
+$(BUILD)/tests/unit/test_helper_link: | $(addprefix $(LINKED_DIR)/,caller.ptx callee.ptx callee.fatbin caller.o callee.o libcallee.a \
+	caller.cubin callee.cubin caller.ltoir callee.ltoir)

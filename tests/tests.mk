@@ -492,8 +492,8 @@ replay-policies: $(BUILD)/detshare-replay $(POLICIES) ## all policies on simulat
 EVAL_STATE := docs/evaluation/h200.csv.xz
 FRONTIER := docs/evaluation/frontier.csv.xz
 FRONTIER_DOC := docs/evaluation/frontier.md
-FRONTIER_NOTE := 'One H200, driver 580, CUDA 13.0, 2026-11-28. The policy measured parts of the SMs (`policies/detshare/sharing.c`) less often \
-	than today, which concerns the cells at 75%.'
+FRONTIER_NOTE := 'H200s, driver 580, CUDA 13.0, 2026-11-28. Round 1 has all settings; rounds 2 and 3, on two other H200s, have `detshare`, \
+	`native` and `static` with a half of the SMs. In round 1 at 75% the policy measured parts of the SMs (`policies/detshare/sharing.c`) less often than today.'
 .PHONY: eval-tables worth frontier
 eval-tables: ## the measurements on GPUs as pages of tables and plots, into docs/evaluation | 2 min
 	tests/eval/analyse.py $(EVAL_STATE) --tables docs/evaluation --device 'H200s, driver 580.159, CUDA 13.0, 2026-11-23'

@@ -41,7 +41,13 @@ class Figures:
     p50: float  # over alone
     p99: float  # over alone
     requests: int
-    rounds: int
+    shares: tuple  # share, by round
+
+    def over(self, other):
+        """This share over that of another setting, in the rounds that both have."""
+        mine, its = dict(self.shares), dict(other.shares)
+        both = mine.keys() & its.keys() or mine.keys() | its.keys()
+        return statistics.fmean(mine.get(i, self.share) for i in both) / statistics.fmean(its.get(i, other.share) for i in both)
 
 
 def mean_ratio(values):
@@ -57,7 +63,8 @@ def figures(rows):
         n = sum(row["requests"] for row in own)
         found.setdefault(tuple(cell), {})[setting] = Figures(
             setting, statistics.fmean(row["job_share"] for row in own), sum(row["attainment"] * row["requests"] for row in own) / n,
-            mean_ratio([row["p50_over_alone"] for row in own]), mean_ratio([row["p99_over_alone"] for row in own]), n, len(own))
+            mean_ratio([row["p50_over_alone"] for row in own]), mean_ratio([row["p99_over_alone"] for row in own]), n,
+            tuple((row["round"], row["job_share"]) for row in own))
     return found
 
 
@@ -69,13 +76,14 @@ class Cell:
         there = by_cell[key]
         self.alone, self.ours, self.plain = there[ALONE], there[f"{OURS},slo={self.objective:g}"], there[OURS]
         self.fixed = {name: one for name, one in there.items() if is_fixed(name)}
-        self.best = max((one for one in self.fixed.values() if one.met >= ATTAINED), key=lambda one: one.share, default=None)
+        self.best = min((one for one in self.fixed.values() if one.met >= ATTAINED and one.share > 0), key=self.ours.over, default=None)
+        self.of_best = self.ours.over(self.best) if self.best else math.nan
         same = {k[2]: by_cell[k] for k in by_cell if (k[0], k[1], k[3]) == (self.device, self.pair, self.objective)}
         # the other loads at which the best setting misses the objective although the service alone meets it
         self.breaks = {load: of[self.best.setting].met for load, of in sorted(same.items())
                        if self.best and of[ALONE].met >= POSSIBLE and self.best.setting in of and of[self.best.setting].met < ATTAINED}
         self.lates = self.alone.met >= POSSIBLE and self.ours.met < ATTAINED
-        self.lags = bool(self.best) and self.ours.share < REACHED * self.best.share
+        self.lags = self.of_best < REACHED
         self.loses = self.ours.share < NOISE * self.plain.share
         self.below = self.lates or self.lags or self.loses
 
@@ -142,7 +150,7 @@ def shown(one):
 def below_table(below):
     return document.table(["cell", "objective", "`detshare`", "no objective", "best fixed setting", "of it", "p50", "reasons"],
                           [[c.name, f"{c.objective:g}", shown(c.ours), f"{c.plain.share:.3f}", f"`{c.best.setting}` {shown(c.best)}" if c.best else "-",
-                            f"{c.ours.share / c.best.share:.2f}" if c.best else "-", f"{ratio(c.ours.p50)} / {ratio(c.best.p50) if c.best else '-'}",
+                            f"{c.of_best:.2f}" if c.best else "-", f"{ratio(c.ours.p50)} / {ratio(c.best.p50) if c.best else '-'}",
                             "; ".join(f"{name} ({said})" if said else name for name, said in reasons(c).items())] for c in below])
 
 
@@ -153,7 +161,7 @@ def summary_table(found):
         for objective in sorted({c.objective for c in found}):
             own = [c for c in found if (c.device, c.objective) == (device, objective)]
             with_best = [c for c in own if c.best]
-            over = statistics.geometric_mean(c.ours.share / c.best.share for c in with_best) if with_best else math.nan
+            over = statistics.geometric_mean(c.of_best for c in with_best) if with_best else math.nan
             lines.append([device, f"{objective:g}", str(len(own)), str(sum(not c.below for c in own)), str(sum(c.lags for c in own)), str(sum(c.lates for c in own)),
                           str(sum(c.loses for c in own)), str(len(own) - len(with_best)), f"{over:.2f}" if with_best else "-"])
     return document.table(["device", "objective", "cells", "reached", "less job", "late", "less than without", "no fixed setting", "over the frontier"], lines)
@@ -177,7 +185,7 @@ ABOUT = (
     "`detshare` reaches the frontier of a cell if three goals are met. First, at least 99% of the requests meet the objective, where the service alone has 99.5%. Second, the job share is at least 0.95 of the frontier. "
     "Third, the job share is no less than without an objective (by more than 1%).")
 COLUMNS = (
-    "The tables show a job share with the share of requests within the objective in brackets. The column *of it* is the job share under `detshare` over that of the best fixed setting. "
+    "The tables show a job share with the share of requests within the objective in brackets. The column *of it* is the job share under `detshare` over that of the best fixed setting, in the rounds that have both. "
     "The column *p50* has the median latency over the median alone, under `detshare` / under that setting. The sign - means that no fixed setting meets the objective.",)
 
 
@@ -185,14 +193,21 @@ def paragraphs(texts):
     return [line for text in texts for line in ("", *document.paragraph(text))]
 
 
+def rounds_of(rows):
+    """The number of rounds of a fixed setting in a cell, as words."""
+    found = {len(one.shares) for there in figures(rows).values() for one in there.values() if is_fixed(one.setting)}
+    least, most = min(found), max(found)
+    return f"{least} round{'s' if least > 1 else ''}" if least == most else f"{least} to {most} rounds"
+
+
 def page(rows, title, intro, plots):
     """The lines of the page. plots: {device: file name}."""
     found = cells(rows)
     below = [c for c in found if c.below]
     settings = list(dict.fromkeys(row["setting"] for row in rows if is_fixed(row["setting"])))
-    rounds, least = max(row["round"] for row in rows), min(row["requests"] for row in rows)
+    rounds, least = rounds_of(rows), min(row["requests"] for row in rows)
     lines = [f"# {title}", *paragraphs(intro + ABOUT)]
-    lines += paragraphs([f"The fixed settings are {', '.join(f'`{name}`' for name in settings)}. Each was measured in {rounds} round{'s' if rounds > 1 else ''}, with at least {least} requests in a phase. "
+    lines += paragraphs([f"The fixed settings are {', '.join(f'`{name}`' for name in settings)}. Each was measured in {rounds}, with at least {least} requests in a phase. "
                          "Every phase includes the requests during which a policy learns."])
     lines += ["", "## Cells that reach the frontier", "", *document.paragraph("The table counts cells. *Less job*, *late* and *less than without* are the cells in which the second, first and third goal is missed. "
                                                                               "*No fixed setting* counts cells in which no fixed setting meets the objective. *Over the frontier* is the geometric mean of the job share over the frontier."), ""]

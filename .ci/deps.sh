@@ -57,7 +57,7 @@ if ! have_cuda; then
         mkdir -p build
         python3 -m pip install -q --no-deps --target build/cuda-toolkit --root-user-action=ignore \
                 nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-runtime==13.0.96 \
-                nvidia-cuda-profiler-api==13.0.85 nvidia-cuda-cccl==13.0.85
+                nvidia-cuda-profiler-api==13.0.85 nvidia-cuda-cccl==13.0.85 nvidia-nvjitlink==13.0.88
         chmod -R u+x build/cuda-toolkit/nvidia/cu13/bin build/cuda-toolkit/nvidia/cu13/nvvm/bin
         have_cuda || { echo "deps: the toolkit's wheels did not bring nvcc" >&2; exit 1; }
 fi

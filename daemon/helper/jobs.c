@@ -145,7 +145,8 @@ static void job_end(struct job *job)
         job->made = ds_free(job->made);
         job->native.fd = ds_close(job->native.fd);
         job->of_forms = 0;
-        job->text.text = ds_free(job->text.text);
+        ds_free(job->text.text);
+        job->text = (struct ds_check_text){.text = NULL};
         job->sealed = ds_close(job->sealed);
 }
 

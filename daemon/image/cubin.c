@@ -289,6 +289,8 @@ static int cubin_read(struct elf *elf, struct ds_cubin *ret)
         cubin.family = !!(flags & (old ? FLAG_FAMILY_OLD : FLAG_FAMILY));
         if (!cubin.cc)
                 return refuse(elf, "it does not say which GPUs it is for");
+        /* symbols of relocatable code do not say which variables it will have */
+        cubin.has_globals = elf->header.e_type != ET_EXEC;
         if (sections_read(elf, &cubin))
                 return DS_CUBIN_E_NOT;
         *ret = cubin;

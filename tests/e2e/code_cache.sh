@@ -4,6 +4,7 @@
 # The cache of compiled code on disk, on a GPU that is emulated by the fake driver and the fake ptxas. The program
 # that loads the code works in each case:
 # - the next daemon finds the code that an earlier one compiled
+# - linked images are found like compiled ones
 # - damaged, truncated and empty files are compiled and written again
 # - a directory that other users may write is refused
 # - of two daemons with one directory, the second one only reads
@@ -53,9 +54,10 @@ stop() {
         unset 'daemons[-1]'
 }
 
+# program NAME TEXT [PROGRAM]: runs a program, by default saxpy, at the daemon NAME
 program() {
         LD_LIBRARY_PATH=$build/cuda DETSHARE_SOCKET=$tmp/$1 KERNELS_DIR=$build/ptx/sm_90 timeout 300 \
-                "$build/tests/programs/saxpy" >"$tmp/out" 2>&1
+                "$build/tests/programs/${3:-saxpy}" >"$tmp/out" 2>&1
         result "$2: the program works" $? "$tmp/out"
 }
 
@@ -112,6 +114,19 @@ once cut "the file is truncated" 1 0 1
 chmod 666 "${files[0]}"
 once writable "the file is writable by others" 1 0 1
 once again "the replaced file is valid" 0 1 0
+
+# Linked images are cached as well, and PTX that is compiled in order to be linked.
+start links "$state"
+program links "linking" link
+[ "$(figure links code_compiled)" -gt 3 ]
+result "linked images are new (compiled: $(figure links code_compiled))" $?
+stop
+start links_again "$state"
+program links_again "linking, at the next daemon" link
+found="$(figure links_again code_compiled) $(figure links_again code_damaged)"
+[ "$found" = "0 0" ] && [ "$(figure links_again code_stored)" -gt 3 ]
+result "the next daemon finds linked images on disk (compiled and damaged: $found)" $?
+stop
 
 # Twelve loads of one image, from the program's file or from memory: the daemon reads the image only a few times.
 start embedded "$state"

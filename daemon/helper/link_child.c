@@ -30,6 +30,7 @@ struct contents {
         int member;                  /* 1: it is a library */
         char no_ptx[NAME_MAX_BYTES]; /* name of the first input without PTX; empty: all have PTX */
         int lto, machine;            /* 1: an input is LTO code; machine code */
+        int member_lto;              /* 1: an object of a library has LTO code only */
         int arch_specific;           /* 1: an input is for sm_90a instead of sm_90 */
         int executable;              /* 1: the last machine code that was read needs no linking */
 };
@@ -135,10 +136,9 @@ static int read_entries(struct contents *c, const ds_image *image, const char *n
                 return -1;
         }
         without_ptx(c, name);
-        if (elf >= 0 || c->member)
-                return 0;
-        c->lto |= has_other(image);
-        if (has_other(image))
+        if (elf < 0 && has_other(image))
+                *(c->member ? &c->member_lto : &c->lto) = 1;
+        if (elf >= 0 || c->member || has_other(image))
                 return 0;
         ds_image_describe(image, holds, sizeof(holds));
         ds_check_fail(c->result, DS_CHECK_NO_BINARY, "'%s' has no code for this GPU (sm_%u): it holds %s", name,
@@ -289,18 +289,37 @@ static const void *link_texts(struct contents *c, size_t *ret_size)
         return text;
 }
 
-static void *run_library(struct contents *c, int ptx, size_t *ret_size)
+/* The kind as which nvJitLink reads an input: that of its bytes, whatever the client says. PTX stays PTX. */
+static enum ds_link_kind kind_of(const struct ds_link_input *input, const void *bytes)
+{
+        if (input->kind == DS_LINK_PTX)
+                return DS_LINK_PTX;
+        if (magic_of(bytes, input->size) == LTO_MAGIC)
+                return DS_LINK_LTO;
+        if (magic_of(bytes, input->size) == CONTAINER_MAGIC)
+                return DS_LINK_FATBIN;
+        if (ds_cubin_is(bytes, input->size))
+                return DS_LINK_CUBIN;
+        if (ds_object_is_archive(bytes, input->size))
+                return DS_LINK_LIBRARY;
+        return ds_object_is_host(bytes, input->size) ? DS_LINK_OBJECT : (enum ds_link_kind)input->kind;
+}
+
+/* Links with nvJitLink. lto: some of the code is LTO code. ptx: the result is PTX. */
+static void *run_library(struct contents *c, int lto, int ptx, size_t *ret_size)
 {
         const uint32_t n = c->file->n_inputs;
         struct ds_nvjitlink_input *inputs = ds_alloc0(n, sizeof(*inputs));
         const struct ds_nvjitlink_options options = {.cc = c->work->cc,
                 .arch_specific = c->arch_specific,
-                .lto = c->lto,
+                .lto = lto,
                 .ptx = ptx,
                 .flags = c->file->flags,
                 .max_registers = c->file->max_registers,
                 .optimization = c->file->optimization};
 
+        c->result->status = 0;
+        c->result->message[0] = 0;
         if (!inputs) {
                 no_memory(c);
                 return NULL;
@@ -309,37 +328,27 @@ static void *run_library(struct contents *c, int ptx, size_t *ret_size)
                 const struct ds_link_input *input = &c->inputs[i];
                 const uint8_t *bytes = (const uint8_t *)c->file + input->offset;
 
-                inputs[i] = (struct ds_nvjitlink_input){.name = input->name,
-                        .bytes = bytes,
-                        .size = input->size,
-                        .kind = (enum ds_link_kind)input->kind};
-                if (magic_of(bytes, input->size) == LTO_MAGIC)
-                        inputs[i].kind = DS_LINK_LTO;
-                else if (input->kind != DS_LINK_PTX)
-                        inputs[i].kind = ds_cubin_is(bytes, input->size)            ? DS_LINK_CUBIN
-                                         : ds_object_is_archive(bytes, input->size) ? DS_LINK_LIBRARY
-                                         : ds_object_is_host(bytes, input->size)    ? DS_LINK_OBJECT
-                                         : magic_of(bytes, input->size) == CONTAINER_MAGIC
-                                                 ? DS_LINK_FATBIN
-                                                 : (enum ds_link_kind)input->kind;
+                inputs[i] = (struct ds_nvjitlink_input){
+                        .name = input->name, .bytes = bytes, .size = input->size, .kind = kind_of(input, bytes)};
         }
         return ds_nvjitlink_run(c->work->library, &options, inputs, n, c->work->words_fd, c->result, ret_size);
 }
 
-/* Links with nvJitLink. LTO code alone becomes PTX if possible. */
+/*
+ * Links machine code. LTO code alone becomes PTX if possible. nvJitLink refuses the option for LTO code in a link without
+ * such code, so a library with LTO code is tried with that option only if the first attempt fails.
+ */
 static const void *link_machine(struct contents *c, size_t *ret_size)
 {
         const void *image = NULL;
 
-        c->result->status = 0;
-        c->result->message[0] = 0;
         if (c->lto && !c->machine && !c->n_texts)
-                image = run_library(c, 1, ret_size);
-        if (image || c->work->simulated)
-                return image;
-        c->result->status = 0;
-        c->result->message[0] = 0;
-        return run_library(c, 0, ret_size);
+                image = run_library(c, 1, 1, ret_size);
+        if (!image && !c->work->simulated)
+                image = run_library(c, c->lto, 0, ret_size);
+        if (!image && !c->work->simulated && c->member_lto && !c->lto)
+                image = run_library(c, 1, 0, ret_size);
+        return image;
 }
 
 static const void *refuse_simulated(struct contents *c)

@@ -242,11 +242,11 @@ static size_t append_log(
 
 /* Appends the errors that the library printed instead of logging them, as lines "@E@error   : ...": names that are
  * defined twice, after which it may even succeed. Returns their number. */
-static size_t append_printed(int words_fd, char *to, size_t room)
+static size_t append_printed(int words_fd, off_t from, char *to, size_t room)
 {
         static const char mark[] = "@E@";
         char words[8192], *line, *rest = words;
-        ssize_t n = pread(words_fd, words, sizeof(words) - 1, 0);
+        ssize_t n = pread(words_fd, words, sizeof(words) - 1, from);
         size_t lines = 0;
 
         if (n <= 0)
@@ -309,6 +309,7 @@ static void *link_all(const struct functions *f, const struct words *words, cons
         void *bytes = NULL;
         handle link = NULL;
         size_t at, printed;
+        const off_t from = lseek(words_fd, 0, SEEK_END);
         int r = f->create(&link, words->n, (const char **)words->list);
 
         for (size_t i = 0; i < n && !r; i++)
@@ -316,7 +317,7 @@ static void *link_all(const struct functions *f, const struct words *words, cons
         if (!r)
                 r = f->complete(link);
         at = append_log(link, f->error_size, f->error, log, room);
-        printed = append_printed(words_fd, log + at, room - at);
+        printed = append_printed(words_fd, from, log + at, room - at);
         result->status = printed ? DS_CHECK_INVALID_SOURCE : r ? status_of(r) : 0;
         if (!result->status)
                 bytes = take_result(f, link, ptx, ret_size);

@@ -41,7 +41,7 @@ void ds_nvjitlink_find(const struct ds_ptxas *ptxas, struct ds_nvjitlink *ret);
 uint64_t ds_nvjitlink_identity(const struct ds_nvjitlink *library);
 /*
  * Loads the library and links the inputs. To be called in a child process, with standard output and error in a file
- * that the child can read from its start (words_fd): the library prints some of its errors there. Returns the result
+ * that the child can read (words_fd): the library prints some of its errors there. Returns the result
  * (ds_free) and *ret_size; NULL: *result holds the error. result->message: the library's log, also on success.
  */
 void *ds_nvjitlink_run(const struct ds_nvjitlink *library, const struct ds_nvjitlink_options *options,

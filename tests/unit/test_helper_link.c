@@ -225,6 +225,36 @@ Test(helper_link, machine_code_gives_a_cubin)
         gives_cubin(lto);
 }
 
+/* The objects of a library may be LTO code. */
+Test(helper_link, a_library_of_lto_code)
+{
+        const struct input needed[] = {{DS_LINK_PTX, "caller.ptx"}, {DS_LINK_LIBRARY, "liblto.a"}, {0}};
+        const struct input machine[] = {{DS_LINK_CUBIN, "caller.cubin"}, {DS_LINK_LIBRARY, "liblto.a"}, {0}};
+
+        if (!have_library())
+                skip_test(NEEDS);
+        gives_cubin(needed);
+        gives_cubin(machine);
+}
+
+/* Code that is linked already needs no linker. */
+Test(helper_link, one_executable_is_its_own_result)
+{
+        const struct input files[][2] = {{{DS_LINK_CUBIN, "linked.cubin"}}, {{DS_LINK_FATBIN, "linked.fatbin"}}};
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(files); i++) {
+                ds_jobs *jobs = jobs_new();
+                char *image;
+
+                run(jobs, files[i], DS_JOBS_LINK, 0);
+                image = image_of_answer();
+                cr_assert_eq(answer.bytes, list.inputs[0].size);
+                cr_assert_eq(memcmp(image, list.bytes, answer.bytes), 0);
+                free(image);
+                ds_jobs_free(jobs);
+        }
+}
+
 Test(helper_link, lto_code_alone_gives_a_text)
 {
         const struct input lto[] = {{DS_LINK_LTO, "caller.ltoir"}, {DS_LINK_LTO, "callee.ltoir"}, {0}};

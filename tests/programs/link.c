@@ -244,12 +244,14 @@ static void errors_between_inputs(void)
 
         link_files(twice, &linked);
         CHECK(linked.completed != CUDA_SUCCESS);
-        CHECK(strstr(linked.errors, "Multiple definition of '_Z12linked_twicei'"));
+        CHECK(strstr(linked.errors, "Multiple definition of '"));
+        CHECK(!program_is_shared() || strstr(linked.errors, "'_Z12linked_twicei'"));
         CHECK(!program_is_shared() || linked.completed == CUDA_ERROR_INVALID_SOURCE);
         note_errors("a name defined twice", &linked);
         link_files(missing, &linked);
         CHECK(linked.added == CUDA_SUCCESS && linked.completed != CUDA_SUCCESS);
-        CHECK(strstr(linked.errors, "Undefined reference to '_Z12linked_twicei'"));
+        CHECK(strstr(linked.errors, "Undefined reference to '"));
+        CHECK(!program_is_shared() || strstr(linked.errors, "'_Z12linked_twicei'"));
         CHECK(!program_is_shared() || linked.completed == CUDA_ERROR_UNKNOWN);
         note_errors("a missing name", &linked);
 }

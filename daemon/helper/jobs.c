@@ -586,18 +586,22 @@ static int forms_compiled(ds_jobs *jobs, struct job *job)
 
 /* --- links -------------------------------------------------------------------------------------------------------- */
 
-/* Computes the key of a linked image from all its inputs and the linker library. */
-static void link_name(ds_jobs *jobs, struct job *job, const void *bytes, size_t size)
+/* Sets the facts beside the inputs on which the linked image depends. */
+static void link_options(ds_jobs *jobs, struct job *job)
 {
-        const uint64_t library = ds_nvjitlink_identity(&jobs->linker);
-        struct ds_sha256 sum;
-
         memset(job->options, 0, sizeof(job->options));
         snprintf(job->options, sizeof(job->options), "link=%u cc=%u simulated=%d", DS_LINK_VERSION, job->request.cc,
                 job->request.simulated != 0);
-        job->compiler = library;
+        job->compiler = ds_nvjitlink_identity(&jobs->linker);
+}
+
+/* Computes the key of a linked image on disk from all its inputs and the linker library. */
+static void link_name(struct job *job, const void *bytes, size_t size)
+{
+        struct ds_sha256 sum;
+
         ds_sha256_begin(&sum);
-        ds_sha256_add(&sum, &library, sizeof(library));
+        ds_sha256_add(&sum, &job->compiler, sizeof(job->compiler));
         ds_sha256_add(&sum, job->options, sizeof(job->options));
         ds_sha256_add(&sum, bytes, size);
         ds_sha256_end(&sum, job->key);
@@ -624,8 +628,8 @@ static int link_report(ds_jobs *jobs, struct job *job)
         return job_answer(jobs, job);
 }
 
-/* Whether the linked image exists already; then *ret_r is the result of answering. */
-static int link_found(ds_jobs *jobs, struct job *job, int *ret_r)
+/* Whether the linked image exists already, in memory or on disk; then *ret_r is the result of answering. */
+static int link_found(ds_jobs *jobs, struct job *job, const void *inputs, size_t inputs_size, int *ret_r)
 {
         const struct ds_cache_key key = key_of(job);
         ds_cleanup(ds_freep) void *file = NULL;
@@ -637,6 +641,7 @@ static int link_found(ds_jobs *jobs, struct job *job, int *ret_r)
                 *ret_r = link_answer(jobs, job, bytes, size, DS_CHECK_REMEMBERED);
                 return 1;
         }
+        link_name(job, inputs, inputs_size);
         if (jobs->directory < 0)
                 return 0;
         r = ds_code_file_read(jobs->directory, job->key, jobs->directory_owner, DS_CHECK_IMAGE_MAX, &file, &size);
@@ -651,7 +656,7 @@ static int link_begin(ds_jobs *jobs, struct job *job, const void *bytes, size_t 
 {
         int r;
 
-        link_name(jobs, job, bytes, size);
+        link_options(jobs, job);
         /* a copy for the cache in memory, which compares inputs; large ones are cached on disk only */
         if (size <= CACHE_BYTES / 4) {
                 job->text.text = ds_alloc(size);
@@ -659,7 +664,7 @@ static int link_begin(ds_jobs *jobs, struct job *job, const void *bytes, size_t 
                 if (job->text.text)
                         memcpy(job->text.text, bytes, size);
         }
-        if (link_found(jobs, job, &r))
+        if (link_found(jobs, job, bytes, size, &r))
                 return r;
         if (!ds_link_new(bytes, job->request.cc, job->request.simulated, 0, &jobs->linker, &job->linking))
                 return 0;

@@ -366,3 +366,76 @@ Test(images, users_take_turns_behind_their_backs)
         fx_baseline(&f);
         fx_stop(&f);
 }
+
+/* --- linking ------------------------------------------------------------------------------------------------------ */
+
+/* Sends a file to link, and announces `bytes` as its size. */
+static void ask_link(ds_conn *conn, const char *inputs, uint64_t bytes, int seals, int check)
+{
+        ds_cleanup(ds_closep) int fd = memfd_create("inputs", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        FX_REQUEST(module_link, MODULE_LINK, ModuleLink, MODULE_LINK);
+
+        cr_assert_eq(write(fd, inputs, strlen(inputs)), (ssize_t)strlen(inputs));
+        cr_assert_eq(fcntl(fd, F_ADD_SEALS, seals), 0);
+        module_link.bytes = bytes;
+        module_link.check = check;
+        module_link_r.fds = 1;
+        fx_ask(conn, &module_link_r, &fd);
+}
+
+static void links(ds_conn *conn, int check)
+{
+        Detshare__Reply *reply;
+        char image[8] = "";
+        int fd = -1;
+
+        ask_link(conn, "good", 4, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, check);
+        reply = fx_answer(conn);
+        cr_assert(reply && reply->status == 0, "%d %s", reply ? reply->status : -1, reply ? reply->message : "");
+        cr_assert_eq(reply->result_case, DETSHARE__REPLY__RESULT_MODULE_LINK);
+        cr_assert_eq(reply->fds, check ? 0u : 1u);
+        cr_assert_eq(reply->module_link->bytes, check ? 0u : 7u);
+        if (!check) {
+                cr_assert_eq(ds_conn_take_fds(conn, &fd, 1), 0);
+                cr_assert_eq(pread(fd, image, sizeof(image), 0), 7);
+                cr_assert_str_eq(image, "checked");
+                cr_assert_lt(write(fd, "x", 1), 0, "the image is read-only");
+                close(fd);
+        }
+        detshare__reply__free_unpacked(reply, NULL);
+}
+
+/* The client gets the helper's file or error. A file that it could still change is refused, and nothing stays charged. */
+Test(images, links)
+{
+        const int sealed = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+        struct fixture f;
+        ds_conn *conn;
+        int status;
+
+        fx_init(&f);
+        fx_start(&f);
+        conn = fx_session(&f);
+        links(conn, 0);
+        links(conn, 1);
+        ask_link(conn, "Bad", 3, sealed, 0);
+        status = fx_status(conn);
+        cr_assert_eq(status, 218, "%d", status);
+        ask_link(conn, "good", 4, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, 0);
+        cr_assert_eq(fx_status(conn), DETSHARE__STATUS__BAD_PARAMETER);
+        ask_link(conn, "good", 4, F_SEAL_WRITE, 0);
+        cr_assert_eq(fx_status(conn), DETSHARE__STATUS__BAD_PARAMETER);
+        ask_link(conn, "good", 5, sealed, 0);
+        cr_assert_eq(fx_status(conn), DETSHARE__STATUS__BAD_PARAMETER);
+        ask_link(conn, "good", 0, sealed, 0);
+        cr_assert_eq(fx_status(conn), DETSHARE__STATUS__BAD_PARAMETER);
+        ask_link(conn, "good", UINT64_MAX, sealed, 0);
+        cr_assert_eq(fx_status(conn), DETSHARE__STATUS__BAD_PARAMETER);
+        links(conn, 0);
+        /* a client that leaves takes its links with it */
+        for (int i = 0; i < 20; i++)
+                ask_link(conn, "Slow", 4, sealed, 0);
+        ds_conn_free(conn);
+        fx_baseline(&f);
+        fx_stop(&f);
+}

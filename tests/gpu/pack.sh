@@ -30,6 +30,8 @@ done)
                 exit 1
         done | tar -c --exclude='*.json' --exclude='ptx/*.cubin' --exclude='tests/runtime/static' -T -
 ) | tar -x -C "$out/b"
+# The linker's tests need their machine code, other than the corpus of kernels.
+tar -c -C "$build" ptx/sm_90/linked | tar -x -C "$out/b"
 
 # Every program has the same static runtime, 40 MiB together: packed as one file they are small.
 static=$(mktemp -d)

@@ -116,12 +116,17 @@ static CUresult load_locked(struct dcu_image *image, struct dcu_jit *jit)
                 .optimization = image->optimization};
         uint32_t epoch = atomic_load(&dcu.epoch);
         struct dsc_loaded loaded;
+        size_t note;
         int r;
 
         if (image->epoch == epoch)
                 return CUDA_SUCCESS;
         if (!image->bytes)
                 return CUDA_ERROR_INVALID_HANDLE;
+        /* the daemon gets the text without the note, so that it recognises the text that was compiled when it was linked */
+        note = dcu_jit_note_read(load.image, load.size, &load.max_registers, &load.optimization);
+        load.image = (const char *)load.image + note;
+        load.size -= note;
         if (jit && dcu_jit_wants_log(jit))
                 load.log = calloc(1, DCU_JIT_LOG_BYTES);
         load.log_size = load.log ? DCU_JIT_LOG_BYTES : 0;

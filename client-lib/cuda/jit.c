@@ -5,6 +5,7 @@
  * Values are passed in an array of pointers; an element is the value itself, or a pointer to a buffer. Sizes are
  * returned as bytes written, with the final NUL; 0 for an empty log.
  */
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -63,6 +64,35 @@ void dcu_jit_tuning(const struct dcu_jit *jit, uint32_t *ret_max_registers, uint
 
         *ret_max_registers = registers ? number_of(registers) : 0;
         *ret_optimization = level && number_of(level) <= OPTIMIZATION_MAX ? 1 + number_of(level) : 0;
+}
+
+#define NOTE "// detshare-link maxrregcount=%u optimization=%u\n"
+
+size_t dcu_jit_note_write(uint32_t max_registers, uint32_t optimization, char note[DCU_JIT_NOTE_BYTES])
+{
+        note[0] = '\0';
+        if (!max_registers && !optimization)
+                return 0;
+        return (size_t)snprintf(note, DCU_JIT_NOTE_BYTES, NOTE, max_registers, optimization);
+}
+
+size_t dcu_jit_note_read(const void *bytes, size_t size, uint32_t *max_registers, uint32_t *optimization)
+{
+        char note[DCU_JIT_NOTE_BYTES] = "", again[DCU_JIT_NOTE_BYTES];
+        unsigned int registers, level;
+        const char *end;
+
+        memcpy(note, bytes, size < sizeof(note) - 1 ? size : sizeof(note) - 1);
+        end = strchr(note, '\n');
+        if (!end || sscanf(note, NOTE, &registers, &level) != 2)
+                return 0;
+        /* exactly what the linker writes, and nothing like it */
+        if (dcu_jit_note_write(registers, level, again) != (size_t)(end + 1 - note) ||
+                memcmp(note, again, (size_t)(end + 1 - note)) != 0 || level > 1 + OPTIMIZATION_MAX)
+                return 0;
+        *max_registers = registers;
+        *optimization = level;
+        return (size_t)(end + 1 - note);
 }
 
 uint32_t dcu_jit_link_flags(const struct dcu_jit *jit)

@@ -28,6 +28,16 @@ struct dcu_jit {
 CUresult dcu_jit_begin(struct dcu_jit *jit, unsigned int count, const CUjit_option *options, void **values);
 /* The compiler's options, as in struct dsc_load. */
 void dcu_jit_tuning(const struct dcu_jit *jit, uint32_t *ret_max_registers, uint32_t *ret_optimization);
+/*
+ * A comment before PTX that holds the compiler's options: the linker's result is text, and loading it compiles it with
+ * the options of the link, whatever the options of the load are. Writes at most DCU_JIT_NOTE_BYTES, with the NUL, and
+ * nothing for default options. Returns the length.
+ */
+#define DCU_JIT_NOTE_BYTES 80
+size_t dcu_jit_note_write(uint32_t max_registers, uint32_t optimization, char note[DCU_JIT_NOTE_BYTES]);
+/* Reads the options from the comment at the beginning of an image. Returns the length of the comment; 0: there is none,
+ * and the options stay as they are. */
+size_t dcu_jit_note_read(const void *bytes, size_t size, uint32_t *max_registers, uint32_t *optimization);
 /* The linker's options, as enum ds_link_flag of wire.h. */
 uint32_t dcu_jit_link_flags(const struct dcu_jit *jit);
 int dcu_jit_wants_log(const struct dcu_jit *jit);

@@ -30,6 +30,7 @@ struct dcu_link {
         struct dcu_jit jit; /* options; the program must keep their arrays valid until it destroys the state */
         struct dsc_link_input *inputs; /* their bytes and names are malloc'ed; the bytes have a NUL behind them */
         size_t n_inputs;
+        uint32_t max_registers, optimization; /* options of the compiler for the output, as in struct dsc_load */
         char *output;
         int complete; /* 1: completed */
 };
@@ -63,6 +64,7 @@ CUresult cuLinkCreate_v2(unsigned int numOptions, CUjit_option *options, void **
         link = dcu_object_new(DCU_LINK, sizeof(*link), context);
         if (link) {
                 link->jit = jit;
+                dcu_jit_tuning(&jit, &link->max_registers, &link->optimization);
                 *stateOut = dcu_handle(link);
         }
         pthread_mutex_unlock(&dcu.lock);
@@ -116,7 +118,8 @@ static CUresult check_kind(const struct dsc_link_input *input)
 }
 
 /* Compiles PTX in the daemon, which caches the machine code, and unloads the module again. */
-static CUresult try_image(const struct dcu_link *link, const void *bytes, size_t size, const struct dcu_jit *options)
+static CUresult try_image(
+        const struct dcu_link *link, const void *bytes, size_t size, uint32_t max_registers, uint32_t optimization)
 {
         struct dcu_image *image = dcu_image_new(bytes, size, 0);
         struct dcu_jit jit = link->jit;
@@ -124,7 +127,8 @@ static CUresult try_image(const struct dcu_link *link, const void *bytes, size_t
 
         if (!image)
                 return CUDA_ERROR_OUT_OF_MEMORY;
-        dcu_jit_tuning(options->count ? options : &jit, &image->max_registers, &image->optimization);
+        image->max_registers = max_registers;
+        image->optimization = optimization;
         r = dcu_image_load(image, &jit);
         dcu_image_free(image, 1);
         return r;
@@ -186,6 +190,7 @@ static CUresult add(struct dcu_link *link, CUjitInputType type, const void *data
         const struct dcu_jit *options)
 {
         struct dsc_link_input input = {.bytes = data, .size = size, .kind = kinds[type], .name = name ? name : ""};
+        uint32_t max_registers, optimization;
         CUresult r = check_kind(&input);
 
         if (r != CUDA_SUCCESS)
@@ -193,8 +198,19 @@ static CUresult add(struct dcu_link *link, CUjitInputType type, const void *data
         /* the size that the program passes for PTX may include the final NUL */
         if (type == CU_JIT_INPUT_PTX)
                 input.size = strnlen(data, size);
-        r = stands_alone(&input) ? try_image(link, data, input.size, options) : check_input(link, &input, options);
-        return r == CUDA_SUCCESS ? keep(link, &input) : r;
+        dcu_jit_tuning(options->count ? options : &link->jit, &max_registers, &optimization);
+        r = stands_alone(&input) ? try_image(link, data, input.size, max_registers, optimization)
+                                 : check_input(link, &input, options);
+        if (r == CUDA_SUCCESS)
+                r = keep(link, &input);
+        /* the output of the only input is compiled with the options of that input */
+        if (r == CUDA_SUCCESS && link->n_inputs == 1) {
+                link->max_registers = max_registers;
+                link->optimization = optimization;
+        } else if (r == CUDA_SUCCESS) {
+                dcu_jit_tuning(&link->jit, &link->max_registers, &link->optimization);
+        }
+        return r;
 }
 
 CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name,
@@ -243,20 +259,40 @@ static int is_text(const char *image, size_t size)
         return strnlen(image, size) == size;
 }
 
+/* Makes the output: the image, behind a note of the compiler's options if it is text. */
+static CUresult put_output(struct dcu_link *link, const char *image, size_t *size)
+{
+        char note[DCU_JIT_NOTE_BYTES] = "";
+        const size_t length =
+                is_text(image, *size) ? dcu_jit_note_write(link->max_registers, link->optimization, note) : 0;
+
+        link->output = malloc(length + *size + 1);
+        if (!link->output)
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        memcpy(link->output, note, length);
+        memcpy(link->output + length, image, *size);
+        *size += length;
+        link->output[*size] = '\0';
+        return CUDA_SUCCESS;
+}
+
 static CUresult link_all(struct dcu_link *link, size_t *ret_size)
 {
         char *log = calloc(1, DCU_JIT_LOG_BYTES);
         const struct dsc_link request = request_of(&link->jit, link->inputs, link->n_inputs, log);
         struct dcu_jit jit = link->jit;
         void *image;
-        int r = dsc_link(dcu.session, &request, &image, ret_size);
+        CUresult r = dcu_result(dsc_link(dcu.session, &request, &image, ret_size));
 
-        dcu_jit_finish(&jit, r == 0, log);
+        dcu_jit_finish(&jit, r == CUDA_SUCCESS, log);
         free(log);
-        if (r)
-                return dcu_result(r);
-        link->output = image;
-        return is_text(image, *ret_size) ? try_image(link, image, *ret_size, &link->jit) : CUDA_SUCCESS;
+        if (r != CUDA_SUCCESS)
+                return r;
+        r = put_output(link, image, ret_size);
+        free(image);
+        if (r == CUDA_SUCCESS && is_text(link->output, *ret_size))
+                r = try_image(link, link->output, *ret_size, link->max_registers, link->optimization);
+        return r;
 }
 
 static CUresult make_output(struct dcu_link *link, size_t *ret_size)
@@ -266,8 +302,7 @@ static CUresult make_output(struct dcu_link *link, size_t *ret_size)
         if (link->n_inputs && !(only && stands_alone(only)))
                 return link_all(link, ret_size);
         *ret_size = only ? only->size : strlen(nothing);
-        link->output = strndup(only ? only->bytes : nothing, *ret_size);
-        return link->output ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+        return put_output(link, only ? only->bytes : nothing, ret_size);
 }
 
 CUresult cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut)

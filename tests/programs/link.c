@@ -54,6 +54,50 @@ static void one_text(void)
         EXPECT(CUDA_SUCCESS, cuLinkDestroy(state));
 }
 
+/* Whether the name of the device contains the word. "sim:" and "fake" devices execute PTX instead of machine code. */
+static int device_is(const char *word)
+{
+        char name[256] = "";
+        CUdevice device;
+
+        OK(cuCtxGetDevice(&device));
+        OK(cuDeviceGetName(name, sizeof(name), device));
+        return strstr(name, word) != NULL;
+}
+
+/* The options of the link apply to its output, however the output is loaded later. */
+static void register_limit(void)
+{
+        CUjit_option options[] = {CU_JIT_MAX_REGISTERS};
+        void *values[] = {(void *)(uintptr_t)24};
+        char *text = program_ptx("gemm"), *copy;
+        int plain = 0, limited = 0;
+        CUfunction function;
+        CUlinkState state;
+        CUmodule module;
+        size_t size = 0;
+        void *image;
+
+        MUST(cuModuleLoadData(&module, text));
+        MUST(cuModuleEnumerateFunctions(&function, 1, module));
+        OK(cuFuncGetAttribute(&plain, CU_FUNC_ATTRIBUTE_NUM_REGS, function));
+        OK(cuModuleUnload(module));
+        MUST(cuLinkCreate(1, options, values, &state));
+        OK(cuLinkAddData(state, CU_JIT_INPUT_PTX, text, strlen(text) + 1, "gemm", 0, NULL, NULL));
+        MUST(cuLinkComplete(state, &image, &size));
+        copy = malloc(size);
+        memcpy(copy, image, size);
+        OK(cuLinkDestroy(state));
+        MUST(cuModuleLoadData(&module, copy));
+        MUST(cuModuleEnumerateFunctions(&function, 1, module));
+        OK(cuFuncGetAttribute(&limited, CU_FUNC_ATTRIBUTE_NUM_REGS, function));
+        /* a device that executes PTX has no limit */
+        CHECK(device_is("sim:") || device_is("fake") || (plain > 24 ? limited <= 24 : limited <= plain));
+        OK(cuModuleUnload(module));
+        free(copy);
+        free(text);
+}
+
 /* --- several inputs ----------------------------------------------------------------------------------------------- */
 
 #define LOG_BYTES 4000
@@ -167,17 +211,6 @@ static void several_with_ptx(void)
                 (struct input[]){{CU_JIT_INPUT_OBJECT, "caller.o"}, {CU_JIT_INPUT_OBJECT, "callee.o"}, {0}});
         links("a text and a library",
                 (struct input[]){{CU_JIT_INPUT_PTX, "caller.ptx"}, {CU_JIT_INPUT_LIBRARY, "libcallee.a"}, {0}});
-}
-
-/* The device that runs no machine code: "sim:..." executes PTX, and the fake driver of the tests too. */
-static int device_is(const char *word)
-{
-        char name[256] = "";
-        CUdevice device;
-
-        OK(cuCtxGetDevice(&device));
-        OK(cuDeviceGetName(name, sizeof(name), device));
-        return strstr(name, word) != NULL;
 }
 
 /* Whether the daemon has no linker for machine code. A daemon on a GPU must have one. */
@@ -357,6 +390,7 @@ int main(int argc, char **argv)
         context = program_context();
 
         one_text();
+        register_limit();
         several_with_ptx();
         several_with_machine_code();
         several_with_lto();

@@ -383,9 +383,8 @@ static const void *link_contents(struct contents *c, size_t *ret_size)
                 return link_machine(c, ret_size);
         image = link_texts(c, ret_size);
         status = c->result->status;
-        /* nvJitLink has the device runtime's own names and accepts texts that cannot be one text */
-        if (image || c->work->simulated || status == DS_CHECK_INVALID_SOURCE || status == DS_CHECK_OUT_OF_MEMORY ||
-                !c->work->library->path[0])
+        /* nvJitLink has the device runtime's own names, and accepts texts that cannot be one text or are too large */
+        if (image || c->work->simulated || status == DS_CHECK_INVALID_SOURCE || !c->work->library->path[0])
                 return image;
         return link_machine(c, ret_size);
 }

@@ -18,12 +18,13 @@
 
 #define NAMES_BYTES DS_MIB(64)   /* memory for names and definitions */
 #define REPEAT_MAX 20u           /* most errors of one link in the message */
+#define MEMBER_TAKEN 100         /* result of take_member() */
 #define FIRST_UNIFIED_TARGET 70u /* targets from here on accept each other's code */
 
 struct unit {
         const struct ds_ptx_link_input *input;
-        ds_ptx_module *module;
-        bool taken; /* true: part of the result */
+        ds_ptx_module *module; /* NULL: a member of a library that was not needed so far, and is not parsed */
+        bool taken;            /* true: part of the result */
 };
 
 /* The definition of a name that other texts can see. */
@@ -43,6 +44,8 @@ struct linker {
         struct definition *definitions;
         size_t n_definitions, space;
         bool (*builtin)(const char *name);
+        size_t limit; /* most bytes of one module */
+        struct ds_ptx_diags *diags;
         char *message;
         size_t message_size, at;
         unsigned n_errors;
@@ -64,6 +67,16 @@ static void ds_printf(2, 3) say(struct linker *l, const char *fmt, ...)
 static const char *unit_name(const struct linker *l, size_t unit)
 {
         return l->units[unit].input->name;
+}
+
+static int parse_unit(struct linker *l, struct unit *unit)
+{
+        const struct ds_ptx_link_input *input = unit->input;
+        int r = ds_ptx_parse(input->text, input->length, l->limit, l->diags, &unit->module);
+
+        if (r > 0)
+                ds_ptx_diags_format(l->diags, input->name, l->message, l->message_size);
+        return r > 0 ? DS_PTX_LINK_E_INVALID : r;
 }
 
 /* --- definitions -------------------------------------------------------------------------------------------------- */
@@ -190,19 +203,31 @@ static bool unit_defines(const struct ds_ptx_module *m, const char *name)
         return false;
 }
 
-/* Takes the first text of a library that defines the name. Returns 1 if one was taken. */
+/* Whether a member of a library may define the name: only then it is parsed. */
+static bool unit_names(const struct ds_ptx_link_input *input, const char *name)
+{
+        return memmem(input->text, input->length, name, strlen(name)) != NULL;
+}
+
+/* Takes the first text of a library that defines the name. Returns MEMBER_TAKEN if one was taken. */
 static int take_member(struct linker *l, size_t unit, const char *name)
 {
+        int r = 0;
+
         (void)unit;
         if (find(l, name))
                 return 0;
-        for (size_t u = 0; u < l->n; u++)
-                if (!l->units[u].taken && unit_defines(l->units[u].module, name)) {
-                        const int r = define_unit(l, u);
-
-                        return r ? r : 1;
-                }
-        return 0;
+        for (size_t u = 0; u < l->n && !r; u++) {
+                if (l->units[u].taken || !unit_names(l->units[u].input, name))
+                        continue;
+                if (!l->units[u].module)
+                        r = parse_unit(l, &l->units[u]);
+                if (r || !unit_defines(l->units[u].module, name))
+                        continue;
+                r = define_unit(l, u);
+                return r ? r : MEMBER_TAKEN;
+        }
+        return r;
 }
 
 static int say_missing(struct linker *l, size_t unit, const char *name)
@@ -243,9 +268,12 @@ static int resolve(struct linker *l)
         int r = 0;
 
         for (size_t u = 0; u < l->n && !r; u++)
-                if (!l->units[u].input->on_demand)
-                        r = define_unit(l, u);
-        while (!r && (r = each_needed(l, take_member)) == 1)
+                if (!l->units[u].input->on_demand) {
+                        r = parse_unit(l, &l->units[u]);
+                        if (!r)
+                                r = define_unit(l, u);
+                }
+        while (!r && (r = each_needed(l, take_member)) == MEMBER_TAKEN)
                 r = 0;
         if (!r && !l->n_errors)
                 compare_all(l);
@@ -539,34 +567,18 @@ static int print_all(struct linker *l, FILE *out)
 
 /* --- linking ------------------------------------------------------------------------------------------------------ */
 
-static int parse_all(struct linker *l, size_t limit, struct ds_ptx_diags *diags)
-{
-        for (size_t u = 0; u < l->n; u++) {
-                const struct ds_ptx_link_input *input = l->units[u].input;
-                int r = ds_ptx_parse(input->text, input->length, limit, diags, &l->units[u].module);
-
-                if (r < 0)
-                        return r;
-                if (r) {
-                        ds_ptx_diags_format(diags, input->name, l->message, l->message_size);
-                        return DS_PTX_LINK_E_INVALID;
-                }
-        }
-        return 0;
-}
-
 /* Parses the result: what the front end does not accept is not one text. */
-static int check_result(struct linker *l, const char *text, size_t length, size_t limit, struct ds_ptx_diags *diags)
+static int check_result(struct linker *l, const char *text, size_t length)
 {
         ds_cleanup(ds_ptx_module_freep) ds_ptx_module *module = NULL;
-        int r = ds_ptx_parse(text, length, limit, diags, &module);
+        int r = ds_ptx_parse(text, length, l->limit, l->diags, &module);
 
         if (r > 0)
-                ds_ptx_diags_format(diags, "the linked text", l->message, l->message_size);
+                ds_ptx_diags_format(l->diags, "the linked text", l->message, l->message_size);
         return r > 0 ? DS_PTX_LINK_E_APART : r;
 }
 
-static int print_result(struct linker *l, size_t limit, struct ds_ptx_diags *diags, char **ret, size_t *ret_length)
+static int print_result(struct linker *l, char **ret, size_t *ret_length)
 {
         char *text = NULL;
         size_t length = 0;
@@ -576,7 +588,7 @@ static int print_result(struct linker *l, size_t limit, struct ds_ptx_diags *dia
         if (out && fclose(out) && !r)
                 r = -ENOMEM;
         if (!r)
-                r = check_result(l, text, length, limit, diags);
+                r = check_result(l, text, length);
         *ret = r ? NULL : ds_strndup(text, length);
         *ret_length = length;
         free(text); /* allocated by open_memstream() */
@@ -597,15 +609,13 @@ static const struct ds_ptx_link_input *only_text(const struct linker *l)
         return only;
 }
 
-static int link_units(struct linker *l, size_t limit, struct ds_ptx_diags *diags, char **ret, size_t *ret_length)
+static int link_units(struct linker *l, char **ret, size_t *ret_length)
 {
         const struct ds_ptx_link_input *only;
         int r = ds_ptx_symtab_init(&l->names, l->arena);
 
         if (!r)
                 r = ds_ptx_symtab_init(&l->used, l->arena);
-        if (!r)
-                r = parse_all(l, limit, diags);
         if (!r)
                 r = resolve(l);
         if (r)
@@ -617,7 +627,7 @@ static int link_units(struct linker *l, size_t limit, struct ds_ptx_diags *diags
                 return *ret ? 0 : -ENOMEM;
         }
         r = rename_all(l);
-        return r ? r : print_result(l, limit, diags, ret, ret_length);
+        return r ? r : print_result(l, ret, ret_length);
 }
 
 int ds_ptx_link(const struct ds_ptx_link_input *inputs, size_t n, size_t limit, bool (*builtin)(const char *name),
@@ -630,6 +640,8 @@ int ds_ptx_link(const struct ds_ptx_link_input *inputs, size_t n, size_t limit, 
                 .n = n,
                 .arena = arena,
                 .builtin = builtin,
+                .limit = limit,
+                .diags = diags,
                 .message = message,
                 .message_size = message_size};
         int r = diags && units && arena ? 0 : -ENOMEM;
@@ -639,7 +651,7 @@ int ds_ptx_link(const struct ds_ptx_link_input *inputs, size_t n, size_t limit, 
         for (size_t u = 0; u < n && !r; u++)
                 units[u].input = &inputs[u];
         if (!r)
-                r = link_units(&l, limit, diags, ret_text, ret_length);
+                r = link_units(&l, ret_text, ret_length);
         for (size_t u = 0; units && u < n; u++)
                 ds_ptx_module_free(units[u].module);
         return r < 0 ? ds_error_origin(r) : r;

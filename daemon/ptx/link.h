@@ -9,7 +9,8 @@
  *
  * Names follow CUDA's rules. One strong definition per name; a strong definition replaces a weak one, and the first of
  * several weak ones stays. A name without .visible, .weak or .extern belongs to its text: if another text has the same
- * name it gets a new one. Texts of a library (on_demand) take part only if they define a name that is otherwise missing.
+ * name it gets a new one. Texts of a library (on_demand) take part only if they define a name that is otherwise missing;
+ * those that do not even contain a missing name are not parsed.
  *
  * Debug information (.file, .loc, .section) of linked texts is dropped, because it numbers files per text. A single
  * text is returned unchanged. Input may be hostile: it is parsed by the front end (ptx.h), and so is the result.

@@ -131,14 +131,14 @@ static void kernels_free(struct dsc_kernel *kernels, size_t n)
         free(kernels);
 }
 
-/* Copies the kernels in the answer to *ret. If memory is short, *ret has none: they can be fetched one by one. */
-static void take_kernels(const Detshare__ModuleReply *reply, struct dsc_loaded *ret)
+/* Copies the n kernels in an answer to *ret. If memory is short, *ret has none: they can be fetched one by one. */
+static void take_kernels(Detshare__KernelReply *const *replies, size_t n_replies, struct dsc_loaded *ret)
 {
-        struct dsc_kernel *kernels = reply->n_entries ? calloc(reply->n_entries, sizeof(*kernels)) : NULL;
+        struct dsc_kernel *kernels = n_replies ? calloc(n_replies, sizeof(*kernels)) : NULL;
         size_t n = 0;
-        while (kernels && n < reply->n_entries && take_kernel(reply->entries[n], &kernels[n]) == 0)
+        while (kernels && n < n_replies && take_kernel(replies[n], &kernels[n]) == 0)
                 n++;
-        if (!kernels || n < reply->n_entries) {
+        if (!kernels || n < n_replies) {
                 kernels_free(kernels, n);
                 return;
         }
@@ -175,7 +175,7 @@ int dsc_module_open(dsc_session *s, const struct dsc_load *load, struct dsc_load
         }
         put_log(load->log, load->log_size, answer.reply->module_load->log);
         *ret = (struct dsc_loaded){.module = answer.reply->module_load->module};
-        take_kernels(answer.reply->module_load, ret);
+        take_kernels(answer.reply->module_load->entries, answer.reply->module_load->n_entries, ret);
         dsc__answer_clear(&answer);
         return 0;
 }
@@ -192,8 +192,10 @@ int dsc_module_load(dsc_session *s, const void *image, size_t size, char *log, s
         return 0;
 }
 
-int dsc_kernel_get(dsc_session *s, uint64_t module, const char *name, struct dsc_kernel *ret)
+int dsc_kernel_get_more(
+        dsc_session *s, uint64_t module, const char *name, struct dsc_kernel *ret, struct dsc_loaded *ret_more)
 {
+        *ret_more = (struct dsc_loaded){.module = module};
         Detshare__GetKernel get = DETSHARE__GET_KERNEL__INIT;
         get.module = module;
         get.name = (char *)name;
@@ -203,7 +205,17 @@ int dsc_kernel_get(dsc_session *s, uint64_t module, const char *name, struct dsc
         if (r)
                 return r;
         r = take_kernel(answer.reply->get_kernel, ret);
+        if (!r)
+                take_kernels(answer.reply->more_kernels, answer.reply->n_more_kernels, ret_more);
         dsc__answer_clear(&answer);
+        return r;
+}
+
+int dsc_kernel_get(dsc_session *s, uint64_t module, const char *name, struct dsc_kernel *ret)
+{
+        struct dsc_loaded more;
+        int r = dsc_kernel_get_more(s, module, name, ret, &more);
+        kernels_free(more.kernels, more.n_kernels);
         return r;
 }
 

@@ -36,15 +36,16 @@ struct dcu_image *dcu_image_new(const void *bytes, size_t size, int keep)
 
 void dcu_image_free(struct dcu_image *image, int in_daemon)
 {
+        struct dcu_entry *entry, *next;
+
         if (!image)
                 return;
         dcu_range_remove_image(image);
         if (in_daemon && image->epoch && image->epoch == atomic_load(&dcu.epoch))
                 (void)dsc_module_unload(dcu.session, image->module);
-        while (image->entries) {
-                struct dcu_entry *entry = image->entries;
-
-                image->entries = entry->next;
+        HASH_ITER(hh, image->entries, entry, next)
+        {
+                HASH_DEL(image->entries, entry);
                 dsc_kernel_clear(&entry->info);
                 free(entry);
         }
@@ -53,14 +54,18 @@ void dcu_image_free(struct dcu_image *image, int in_daemon)
         free(image);
 }
 
-/* Appends an entry for a kernel to the image, and consumes *info. Entries are in the order in which kernels were
- * first requested. */
+/* Adds an entry for a kernel to the image, and consumes *info. NULL: out of memory, *info is unchanged. */
 static struct dcu_entry *append_locked(struct dcu_image *image, struct dsc_kernel *info)
 {
-        struct dcu_entry *entry = calloc(1, sizeof(*entry)), **last = &image->entries;
+        struct dcu_entry *entry = calloc(1, sizeof(*entry));
 
         if (!entry)
                 return NULL;
+        HASH_ADD_KEYPTR(hh, image->entries, info->name, strlen(info->name), entry);
+        if (!entry->hh.tbl) {
+                free(entry);
+                return NULL;
+        }
         entry->info = *info;
         *info = (struct dsc_kernel){.name = NULL};
         entry->image = image;
@@ -69,18 +74,14 @@ static struct dcu_entry *append_locked(struct dcu_image *image, struct dsc_kerne
                                                          ? DEFAULT_SHARED_LIMIT - (int)entry->info.static_shared
                                                          : 0);
         entry->carveout = -1;
-        while (*last)
-                last = &(*last)->next;
-        *last = entry;
         return entry;
 }
 
 static struct dcu_entry *find_locked(const struct dcu_image *image, const char *name)
 {
-        struct dcu_entry *entry = image->entries;
+        struct dcu_entry *entry;
 
-        while (entry && strcmp(entry->info.name, name) != 0)
-                entry = entry->next;
+        HASH_FIND(hh, image->entries, name, strlen(name), entry);
         return entry;
 }
 
@@ -92,8 +93,8 @@ static void renew_locked(struct dcu_entry *entry, const struct dsc_kernel *info)
         atomic_store_explicit(&entry->epoch, entry->image->epoch, memory_order_release);
 }
 
-/* Adds entries for the kernels that the daemon described when it loaded the module, so that they need no request of
- * their own. */
+/* Adds entries for the kernels that the daemon described with the module or with another kernel, so that they need no
+ * request of their own. */
 static void take_kernels_locked(struct dcu_image *image, struct dsc_loaded *loaded)
 {
         for (size_t i = 0; i < loaded->n_kernels; i++) {
@@ -156,12 +157,14 @@ CUresult dcu_image_load(struct dcu_image *image, struct dcu_jit *jit)
 static CUresult refresh_locked(struct dcu_entry *entry)
 {
         struct dsc_kernel info = {0};
-        int r = dsc_kernel_get(dcu.session, entry->image->module, entry->info.name, &info);
+        struct dsc_loaded more;
+        int r = dsc_kernel_get_more(dcu.session, entry->image->module, entry->info.name, &info, &more);
 
         if (r != 0)
                 return dcu_result(r);
         renew_locked(entry, &info);
         dsc_kernel_clear(&info);
+        take_kernels_locked(entry->image, &more);
         return CUDA_SUCCESS;
 }
 
@@ -180,12 +183,14 @@ CUresult dcu_entry_reload(struct dcu_entry *entry)
 static CUresult add_locked(struct dcu_image *image, const char *name, struct dcu_entry **ret)
 {
         struct dsc_kernel info = {0};
-        int r = dsc_kernel_get(dcu.session, image->module, name, &info);
+        struct dsc_loaded more;
+        int r = dsc_kernel_get_more(dcu.session, image->module, name, &info, &more);
 
         if (r != 0)
                 return dcu_result(r);
         *ret = append_locked(image, &info);
         dsc_kernel_clear(&info);
+        take_kernels_locked(image, &more);
         return *ret ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 

@@ -3,8 +3,8 @@
  * Code: a loaded image and its kernels
  *
  * Modules and libraries both use an image. The image keeps its bytes if it may have to be loaded again (a library
- * outlives contexts). It knows its number in the daemon and the epoch of that number, and has one entry per kernel,
- * made at the first request for the kernel. An entry holds all that a launch needs: the daemon's kernel id, the layout
+ * outlives contexts). It knows its number in the daemon and the epoch of that number, and has one entry per kernel
+ * that the program requested or that the daemon described with another. An entry holds all that a launch needs: the daemon's kernel id, the layout
  * of parameters, limits, and attributes that the program set.
  *
  * Entries live as long as their image. Ids are refreshed after a reset of the session.
@@ -18,12 +18,16 @@
 #include "core/core.h"
 #include "cuda/api.h"
 
+/* A failed insertion leaves the entry's hh.tbl NULL; by default uthash would end the host program. */
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
 struct dcu_function;
 struct dcu_kernel;
 struct dcu_jit;
 
 struct dcu_entry {
-        struct dcu_entry *next;
+        UT_hash_handle hh; /* in the image's table, by name */
         struct dcu_image *image;
         _Atomic uint32_t epoch; /* epoch of the session (dcu.epoch) in which info.id is valid */
         struct dsc_kernel info;
@@ -44,7 +48,7 @@ struct dcu_image {
         /* epoch of the session (dcu.epoch) in which `module` is valid; 0: never loaded */
         uint32_t epoch;
         uint64_t module;
-        struct dcu_entry *entries;
+        struct dcu_entry *entries; /* hash by name, in the order in which the entries were made */
 };
 
 /*

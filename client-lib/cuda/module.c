@@ -113,7 +113,7 @@ CUresult cuModuleLoad(CUmodule *module, const char *fname)
 
 void dcu_image_free_handles(struct dcu_image *image)
 {
-        for (struct dcu_entry *entry = image->entries; entry; entry = entry->next) {
+        for (struct dcu_entry *entry = image->entries; entry; entry = entry->hh.next) {
                 if (entry->function)
                         dcu_object_free(&entry->function->head);
                 if (entry->kernel)

@@ -16,6 +16,7 @@ static const struct ds_field_limit field_limits[] = {
         {"detshare.StatusReply", "channels_be_list", 256},
         {"detshare.DeviceReply", "attributes", 256},
         {"detshare.DeviceReply", "limits", 8},
+        {"detshare.Reply", "more_kernels", 64},
         {"detshare.KernelReply", "params", 4096},
         {"detshare.KernelList", "names", 128},
         {"detshare.ModuleReply", "entries", 64},

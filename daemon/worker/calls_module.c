@@ -6,6 +6,11 @@
  * launches of the module's kernels are refused; it is unloaded when the work submitted by then has ended. Kernels of a
  * large module are loaded when a client looks them up by name, in a quiesce if necessary. A launch of a kernel not
  * loaded fails as for an unknown kernel.
+ *
+ * A request takes longer than the load of a kernel (41 and 15 us on an H200). So an answer about one kernel describes
+ * others as well: those of the same module that are loaded already, and some that are loaded ahead, in the order of the
+ * module. Their number doubles with each request for a kernel that was not loaded, up to MODULE_AHEAD_MAX. So a client
+ * that needs few kernels of a large module makes the GPU load at most twice as many.
  */
 #include <string.h>
 
@@ -15,9 +20,11 @@
 #define MODULE_NAMES_MAX 128u             /* kernel names per page of an answer */
 #define MODULE_NAME_BYTES_MAX (48u << 10) /* bytes of names per page, so that it fits a client's frame */
 #define MODULE_PARAMS_MAX 4096u
-#define MODULE_ENTRIES_MAX 64u             /* kernels returned with their module */
+#define MODULE_ENTRIES_MAX 64u             /* kernels returned with their module, or with another kernel */
 #define MODULE_ENTRY_PARAMS_MAX 1024u      /* parameters of all kernels returned with their module */
 #define MODULE_ENTRY_BYTES_MAX (24u << 10) /* bytes of the names of all kernels returned with their module */
+#define MODULE_AHEAD_MAX 16u               /* kernels loaded ahead at one request */
+#define MODULE_LOOK_MAX 256u               /* kernels considered for one answer */
 
 /* Fills in a kernel's description for the client. `params` and `pointers` have room for the kernel's parameters;
  * both belong to the caller. */
@@ -53,41 +60,44 @@ static void module_describe(const struct dsw_module *module, uint32_t index, Det
         ret->blocks_are_clusters = info->blocks_are_clusters;
 }
 
-/* All kernels of a small module, returned with it to save single look-ups. */
+/* Kernels that an answer describes beyond the requested one, so that they need no request of their own. */
 struct module_entries {
         Detshare__KernelReply kernels[MODULE_ENTRIES_MAX], *pointers[MODULE_ENTRIES_MAX];
         Detshare__KernelParam params[MODULE_ENTRY_PARAMS_MAX], *param_pointers[MODULE_ENTRY_PARAMS_MAX];
+        size_t n, n_params, bytes; /* bytes: of the names */
 };
 
-static int module_is_small(const ds_worker *worker, const struct dsw_module *module)
+/* Adds a loaded kernel. Returns 0 if there is no room for it. */
+static int module_entries_add(struct module_entries *entries, const struct dsw_module *module, uint32_t index)
 {
-        size_t params = 0, bytes = 0;
+        const struct ds_kernel_info *info = module->kernels[index].info;
+        size_t bytes = strlen(info->name);
 
-        if (module->n_kernels > MODULE_ENTRIES_MAX)
+        if (entries->n == MODULE_ENTRIES_MAX || info->n_params > MODULE_ENTRY_PARAMS_MAX - entries->n_params ||
+                bytes > MODULE_ENTRY_BYTES_MAX - entries->bytes)
                 return 0;
-        for (uint32_t i = 0; i < module->n_kernels; i++) {
-                if (!dsw_module_kernel_loaded(worker, &module->kernels[i]))
-                        return 0;
-                params += module->kernels[i].info->n_params;
-                bytes += strlen(module->kernels[i].info->name);
-        }
-        return params <= MODULE_ENTRY_PARAMS_MAX && bytes <= MODULE_ENTRY_BYTES_MAX;
+        module_describe(module, index, entries->params + entries->n_params, entries->param_pointers + entries->n_params,
+                &entries->kernels[entries->n]);
+        entries->pointers[entries->n] = &entries->kernels[entries->n];
+        entries->n_params += info->n_params;
+        entries->bytes += bytes;
+        entries->n++;
+        module->kernels[index].described = 1;
+        return 1;
 }
 
-static void module_entries_fill(const ds_worker *worker, const struct dsw_module *module,
-        struct module_entries *entries, Detshare__ModuleReply *reply)
+/* Describes all kernels of a small module. If one is not loaded or they do not fit, it describes none. */
+static void module_entries_fill(
+        const ds_worker *worker, const struct dsw_module *module, struct module_entries *entries)
 {
-        size_t at = 0;
+        int fit = module->n_kernels <= MODULE_ENTRIES_MAX;
 
-        if (!module_is_small(worker, module))
-                return;
-        for (uint32_t i = 0; i < module->n_kernels; i++) {
-                module_describe(module, i, entries->params + at, entries->param_pointers + at, &entries->kernels[i]);
-                entries->pointers[i] = &entries->kernels[i];
-                at += module->kernels[i].info->n_params;
-        }
-        reply->entries = entries->pointers;
-        reply->n_entries = module->n_kernels;
+        entries->n = entries->n_params = entries->bytes = 0;
+        for (uint32_t i = 0; i < module->n_kernels && fit; i++)
+                fit = dsw_module_kernel_loaded(worker, &module->kernels[i]) && module_entries_add(entries, module, i);
+        for (uint32_t i = 0; i < entries->n && !fit; i++)
+                module->kernels[i].described = 0;
+        entries->n = fit ? entries->n : 0;
 }
 
 enum dsw_outcome dsw_calls_module_load(struct dsw_call *call, const Detshare__Request *request)
@@ -111,7 +121,9 @@ enum dsw_outcome dsw_calls_module_load(struct dsw_call *call, const Detshare__Re
         result.kernels = module->n_kernels;
         result.writable_globals = note.writable_globals = worker->ops->module_has_globals(module->device) != 0;
         result.log = log;
-        module_entries_fill(worker, module, &entries, &result);
+        module_entries_fill(worker, module, &entries);
+        result.entries = entries.pointers;
+        result.n_entries = entries.n;
         ledger.module_added = &note;
         reply.result_case = DETSHARE__REPLY__RESULT_MODULE_LOAD;
         reply.module_load = &result;
@@ -150,13 +162,46 @@ enum dsw_outcome dsw_calls_module_unload(struct dsw_call *call, const Detshare__
         return dsw_call_park(call, dsw_call_session_ended, module_finish_unload);
 }
 
-static enum dsw_outcome module_reply_kernel(struct dsw_call *call, const struct dsw_module *module, uint32_t index)
+/*
+ * Describes kernels after the one at `index` that the client does not know yet: loaded ones, and if `ahead`, so many
+ * that it loads now. `ahead` is not 0 only if the device may stop.
+ */
+static void module_entries_ahead(struct dsw_session *session, struct dsw_module *module, uint32_t index, uint32_t ahead,
+        struct module_entries *entries)
 {
-        const struct ds_kernel_info *info = module->kernels[index].info;
+        uint32_t looks = DS_MIN(module->n_kernels - 1, MODULE_LOOK_MAX);
+        const struct ds_kernel_info *first = module->kernels[index].info;
+        int room = first->n_params <= MODULE_ENTRY_PARAMS_MAX && strlen(first->name) <= MODULE_ENTRY_BYTES_MAX / 4;
+
+        entries->n = entries->n_params = entries->bytes = 0;
+        for (uint32_t i = 1; i <= looks && room; i++) {
+                uint32_t at = (index + i) % module->n_kernels;
+                struct dsw_kernel *kernel = &module->kernels[at];
+
+                if (kernel->described)
+                        continue;
+                if (!dsw_module_kernel_loaded(session->worker, kernel)) {
+                        if (!ahead)
+                                continue;
+                        ahead--;
+                        if (dsw_module_kernel_load(session, kernel))
+                                continue; /* a request for this kernel reports the error */
+                }
+                room = module_entries_add(entries, module, at);
+        }
+}
+
+static enum dsw_outcome module_reply_kernel(struct dsw_call *call, struct dsw_module *module, uint32_t index)
+{
+        struct dsw_kernel *kernel = &module->kernels[index];
+        const struct ds_kernel_info *info = kernel->info;
         Detshare__KernelParam params[MODULE_PARAMS_MAX], *pointers[MODULE_PARAMS_MAX];
+        struct module_entries entries;
         Detshare__KernelReply result;
         Detshare__Reply reply = DETSHARE__REPLY__INIT;
-        int r = dsw_module_kernel_load(call->session, &module->kernels[index]);
+        int loads = !dsw_module_kernel_loaded(call->session->worker, kernel);
+        uint32_t ahead = loads ? module->n_ahead : 0;
+        int r = dsw_module_kernel_load(call->session, kernel);
 
         if (r == DSW_WORK_E_STALLED)
                 return DSW_STALLED;
@@ -164,9 +209,15 @@ static enum dsw_outcome module_reply_kernel(struct dsw_call *call, const struct 
                 return dsw_call_fail(call, r, "the kernel cannot be loaded");
         if (info->n_params > MODULE_PARAMS_MAX)
                 return dsw_call_fail(call, DS_CUDA_NOT_SUPPORTED, "the kernel has %u parameters", info->n_params);
+        if (loads)
+                module->n_ahead = DS_MIN(2 * module->n_ahead + 1, MODULE_AHEAD_MAX);
+        kernel->described = 1;
         module_describe(module, index, params, pointers, &result);
+        module_entries_ahead(call->session, module, index, ahead, &entries);
         reply.result_case = DETSHARE__REPLY__RESULT_GET_KERNEL;
         reply.get_kernel = &result;
+        reply.more_kernels = entries.pointers;
+        reply.n_more_kernels = entries.n;
         dsw_call_reply(call, &reply, NULL, NULL, 0, 0);
         return DSW_ANSWERED;
 }
@@ -175,14 +226,13 @@ enum dsw_outcome dsw_calls_get_kernel(struct dsw_call *call, const Detshare__Req
 {
         const Detshare__GetKernel *get = request->get_kernel;
         struct dsw_module *module = dsw_module_find(call->session, get->module);
+        uint32_t index;
 
         if (!module)
                 return module_unknown(call, get->module);
-        for (uint32_t i = 0; i < module->n_kernels; i++) {
-                if (!strcmp(module->kernels[i].info->name, get->name))
-                        return module_reply_kernel(call, module, i);
-        }
-        return dsw_call_fail(call, DS_CUDA_NOT_FOUND, "no kernel \"%.200s\" in the module", get->name);
+        if (dsw_module_kernel_named(module, get->name, &index))
+                return dsw_call_fail(call, DS_CUDA_NOT_FOUND, "no kernel \"%.200s\" in the module", get->name);
+        return module_reply_kernel(call, module, index);
 }
 
 enum dsw_outcome dsw_calls_get_global(struct dsw_call *call, const Detshare__Request *request)

@@ -189,6 +189,7 @@ struct dsw_kernel {
         struct ds_sched_forms sched;
         struct dsw_kernel_forms *forms; /* NULL if no forms are known; see forms.c */
         uint64_t key, launches;         /* ds_op.kernel_key of the latest launch that ended; number of launches ended */
+        int described;                  /* the client has the kernel's id and layout */
 };
 
 struct dsw_kernel_forms {
@@ -213,6 +214,8 @@ struct dsw_module {
         ds_device_module *device;
         struct dsw_kernel *kernels;
         uint32_t n_kernels;
+        uint32_t n_ahead; /* number of further kernels to load at the next request for one that is not loaded */
+        int sorted;       /* the kernels are in the order of their names */
         struct dsw_forms forms;
         int closing;
         struct dsw_range *globals; /* globals whose addresses the client has requested */
@@ -922,6 +925,8 @@ struct dsw_module *dsw_module_find(struct dsw_session *session, uint64_t id);
 struct dsw_module *dsw_module_find_closing(struct dsw_session *session, uint64_t id);
 /* The kernel with this id. NULL: there is no such kernel, or it is not loaded. */
 struct dsw_kernel *dsw_module_kernel(struct dsw_session *session, uint64_t kernel_id);
+/* Finds a kernel, loaded or not, by its name. Returns 0 or -ENOENT. */
+int dsw_module_kernel_named(const struct dsw_module *module, const char *name, uint32_t *ret_index);
 int dsw_module_kernel_loaded(const ds_worker *worker, const struct dsw_kernel *kernel);
 /* Loads a kernel. Returns 0, STALLED, a CUDA error, or a negative errno. */
 int dsw_module_kernel_load(struct dsw_session *session, struct dsw_kernel *kernel);

@@ -88,6 +88,40 @@ struct dsw_kernel *dsw_module_kernel(struct dsw_session *session, uint64_t kerne
         return &module->kernels[index];
 }
 
+/* By bisection: a module with ten thousand kernels gets as many requests. */
+static int module_bisect(const struct dsw_module *module, const char *name, uint32_t *ret_index)
+{
+        uint32_t first = 0, end = module->n_kernels;
+
+        while (first < end) {
+                uint32_t middle = first + (end - first) / 2;
+                int order = strcmp(name, module->kernels[middle].info->name);
+
+                if (!order) {
+                        *ret_index = middle;
+                        return 0;
+                }
+                if (order < 0)
+                        end = middle;
+                else
+                        first = middle + 1;
+        }
+        return -ENOENT;
+}
+
+int dsw_module_kernel_named(const struct dsw_module *module, const char *name, uint32_t *ret_index)
+{
+        if (module->sorted)
+                return module_bisect(module, name, ret_index);
+        for (uint32_t i = 0; i < module->n_kernels; i++) {
+                if (!strcmp(module->kernels[i].info->name, name)) {
+                        *ret_index = i;
+                        return 0;
+                }
+        }
+        return -ENOENT;
+}
+
 int dsw_module_kernel_loaded(const ds_worker *worker, const struct dsw_kernel *kernel)
 {
         return !worker->ops->kernel_loaded || worker->ops->kernel_loaded(kernel->device);
@@ -156,6 +190,7 @@ static int module_list_kernels(const ds_worker *worker, struct dsw_module *modul
         module->kernels = ds_alloc0(DS_MAX(n, 1u), sizeof(*module->kernels));
         if (!module->kernels)
                 return ds_error_origin(-ENOMEM);
+        module->sorted = 1;
         for (uint32_t i = 0; i < n; i++) {
                 kernel = worker->ops->kernel_at(module->device, i);
                 info = worker->ops->kernel_info(kernel);
@@ -166,6 +201,8 @@ static int module_list_kernels(const ds_worker *worker, struct dsw_module *modul
                                 DSW_KERNEL_NAME_MAX);
                         return DS_CUDA_INVALID_IMAGE;
                 }
+                if (module->n_kernels && strcmp(module->kernels[module->n_kernels - 1].info->name, info->name) > 0)
+                        module->sorted = 0;
                 module->kernels[module->n_kernels++] =
                         (struct dsw_kernel){.device = kernel, .info = info, .module = module};
         }

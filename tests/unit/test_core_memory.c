@@ -348,6 +348,7 @@ static enum fake_verdict modules(struct fake *f, const Detshare__Request *reques
         static Detshare__GlobalReply global = DETSHARE__GLOBAL_REPLY__INIT;
         static Detshare__KernelList list = DETSHARE__KERNEL_LIST__INIT;
         static char *names[3] = {(char *)"a", (char *)"b", (char *)"c"};
+        static Detshare__KernelReply more, *further[] = {&more};
         switch (request->call_case) {
         case DETSHARE__REQUEST__CALL_MODULE_LOAD:
                 reply->status = request->module_load->bytes == 5 ? 0 : 218;
@@ -368,6 +369,12 @@ static enum fake_verdict modules(struct fake *f, const Detshare__Request *reques
                 kernel.params_size = strcmp(kernel.name, "beyond") ? 12 : 11;
                 reply->result_case = DETSHARE__REPLY__RESULT_GET_KERNEL;
                 reply->get_kernel = &kernel;
+                more = kernel;
+                more.kernel = 78;
+                more.name = (char *)"other";
+                more.params_size = strcmp(kernel.name, "broken") ? 12 : 11;
+                reply->more_kernels = further;
+                reply->n_more_kernels = 1;
                 return FAKE_ANSWERED;
         case DETSHARE__REQUEST__CALL_GET_GLOBAL:
                 global.address = FAKE_WINDOW + 0x10000;
@@ -393,6 +400,7 @@ Test(core_memory, modules_kernels_and_globals)
         uint64_t module = 0, address, bytes, base, size;
         size_t n = 0;
         struct dsc_kernel kernel;
+        struct dsc_loaded more;
         fake.hook = modules;
         fake_start(&fake);
         dsc_session *s = get();
@@ -411,6 +419,17 @@ Test(core_memory, modules_kernels_and_globals)
         cr_assert_null(kernel.name);
         /* this kernel has a parameter beyond its block of parameters: a launch could write beyond the block */
         cr_assert_eq(dsc_kernel_get(s, module, "beyond", &kernel), DETSHARE__STATUS__INTERNAL);
+        cr_assert_eq(dsc_kernel_get_more(s, module, "k", &kernel, &more), 0);
+        cr_assert_eq(kernel.id, 77);
+        dsc_kernel_clear(&kernel);
+        cr_assert_eq(more.n_kernels, 1);
+        cr_assert_eq(more.kernels[0].id, 78);
+        cr_assert_str_eq(more.kernels[0].name, "other");
+        dsc_kernel_clear(&more.kernels[0]);
+        free(more.kernels);
+        cr_assert_eq(dsc_kernel_get_more(s, module, "broken", &kernel, &more), 0, "only the further kernel is invalid");
+        cr_assert_eq(more.n_kernels, 0);
+        dsc_kernel_clear(&kernel);
         cr_assert_eq(dsc_kernel_names(s, module, &names, &n), 0);
         cr_assert_eq(n, 3);
         cr_assert_str_eq(names[2], "c");

@@ -8,7 +8,7 @@
 #include "tests/unit/worker_harness.h"
 #include "worker/internal.h"
 
-#define MANY 40 /* kernels; more than the cuda device loads with their module */
+#define MANY 70 /* kernels; more than the cuda device loads with their module, or the worker describes with it */
 
 static struct wt *load_open(void)
 {
@@ -94,7 +94,7 @@ Test(worker_load, kernels_are_requested, .timeout = 60)
                 wt_push_launch(&busy, 0, kernel, 1, 1, &theirs, sizeof(theirs));
         kernel = wt_kernel(t, &client, module, "k07");
         cr_assert_neq(kernel, 0);
-        cr_assert_eq(wt_kernel(t, &client, module, "k40"), 0, "there is none");
+        cr_assert_eq(wt_kernel(t, &client, module, "k70"), 0, "there is none");
         cr_assert_eq(launch(t, &client, kernel, p), 0);
         cr_assert_eq(launch(t, &client, kernel + 1, p), DS_CUDA_INVALID_HANDLE, "nobody asked for it");
         /* a kernel that one session has requested is loaded for all sessions that use the same image */
@@ -106,6 +106,63 @@ Test(worker_load, kernels_are_requested, .timeout = 60)
         wt_client_close(t, &other);
         wt_client_close(t, &client);
         wt_client_close(t, &busy);
+        wt_close(t);
+}
+
+/* Requests a kernel and notes all kernels that the answer describes. Returns their number. */
+static size_t request_noted(struct wt *t, struct wt_client *client, uint64_t module, int i, uint64_t ids[MANY])
+{
+        char name[8];
+        size_t n;
+
+        snprintf(name, sizeof(name), "k%02d", i);
+        WT_REQUEST(request, GET_KERNEL, get_kernel, GetKernel, GET_KERNEL, .module = module, .name = name);
+        wt_answer *answer = wt_call(t, client, &request);
+        cr_assert_eq(answer->status, 0);
+        ids[i] = answer->reply->get_kernel->kernel;
+        n = answer->reply->n_more_kernels;
+        for (size_t k = 0; k < n; k++) {
+                const Detshare__KernelReply *more = answer->reply->more_kernels[k];
+                int at = atoi(more->name + 1);
+
+                cr_assert_eq(ids[at], 0, "%s is described twice", more->name);
+                cr_assert_eq(more->n_params, 1);
+                cr_assert_eq(more->params_size, 8);
+                ids[at] = more->kernel;
+        }
+        wt_free(answer);
+        return n + 1;
+}
+
+/* Few requests describe all kernels: each loads more of them ahead. Another session learns most
+ * of them at its first. */
+Test(worker_load, described_with_others, .timeout = 60)
+{
+        static const size_t expected[] = {1, 2, 4, 8, 16, 17, 17, 5}; /* with 0, 1, 3, 7, 15, 16 and 16 more, and the rest */
+        struct wt *t = load_open();
+        struct wt_client client = wt_client(t, 1, DETSHARE__CLASS__BE), other = wt_client(t, 2, DETSHARE__CLASS__BE);
+        uint64_t ids[MANY] = {0}, theirs[MANY] = {0}, module, p;
+        size_t size, n = 0;
+        int fd = many_kernels(&size);
+
+        wt_attach(t, &client);
+        wt_attach(t, &other);
+        cr_assert_eq(wt_alloc(t, &client, 4096, &p), 0);
+        module = load(t, &client, fd, size);
+        for (int i = 0; i < MANY; i++) {
+                if (!ids[i])
+                        cr_assert_eq(request_noted(t, &client, module, i, ids), expected[n++], "request %zu", n);
+        }
+        cr_assert_eq(n, sizeof(expected) / sizeof(expected[0]));
+        for (int i = 0; i < MANY; i++)
+                cr_assert_eq(launch(t, &client, ids[i], p), 0, "kernel %d", i);
+        module = load(t, &other, fd, size);
+        cr_assert_eq(request_noted(t, &other, module, 20, theirs), 65, "as many as fit");
+        cr_assert_eq(wt_alloc(t, &other, 4096, &p), 0);
+        cr_assert_eq(launch(t, &other, theirs[14], p), 0, "the last one of them");
+        close(fd);
+        wt_client_close(t, &other);
+        wt_client_close(t, &client);
         wt_close(t);
 }
 

@@ -358,6 +358,9 @@ struct ds_device_ops {
         /* Maps a memfd's host memory at va in this process and registers it with the GPU; host_unmap() undoes both.
          * Both calls [stops]. */
         int (*host_map)(ds_device *device, uint32_t space, int fd, uint64_t va, uint64_t size);
+        /* Like host_map(), but moves the caller's mapping of the file to va, with its page tables. Consumes the mapping,
+         * also on failure. [stops] */
+        int (*host_move)(ds_device *device, uint32_t space, int fd, void *mapped, uint64_t va, uint64_t size);
         int (*host_unmap)(ds_device *device, uint32_t space, uint64_t va, uint64_t size);
 
         /*

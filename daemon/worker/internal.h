@@ -12,7 +12,7 @@
  *   quiesce.c  schedules the calls that stop the device            lost.c    loss of the device's context
  *   deadline.c kernels that do not end                             output.c  printf output of kernels
  *   vmm.c      memory that the client maps itself                  stirs.c   requests a context switch of the GPU
- *   pages.c    a thread that allocates and frees pinned pages      user.c    limits shared by all sessions of a user
+ *   pages.c    threads that allocate and free pinned pages         user.c    limits shared by all sessions of a user
  *   graph.c    graphs that clients instantiated                    graph_piece.c  pieces of graphs sent as small graphs
  *   host.c     host functions of clients                           value.c   waiting for values in memory
  *   shared.c   events that sessions share                          observe.c activity, explanations, traces
@@ -75,6 +75,7 @@
 #define DSW_SLAB_BYTES DS_MIB(64)
 #define DSW_ALLOC_ALIGN 512u
 #define DSW_PAGE_ALIGN 4096u
+#define DSW_PINNED_ALIGN DS_MIB(2) /* alignment of pinned memory of at least this size */
 #define DSW_SLEEP_MAX_NS (3600 * DS_NS_PER_S) /* bound of a sleep: no client may drive the virtual clock to its end */
 #define DSW_HOLD_MAX_NS (5 * DS_NS_PER_S)     /* real time for which a silent session may hold the virtual clock */
 #define DSW_HOLD_USER_NS (5 * DS_NS_PER_S)    /* real time for which a user may hold it while others wait */
@@ -826,8 +827,8 @@ int dsw_profile_calibration(ds_worker *worker, const Detshare__Internal__Calibra
 /* output.c: sends the text that kernels printed; to be called before their completions are reported */
 void dsw_output_drain(ds_worker *worker);
 
-/* pages.c: in a worker without the thread for pinned pages, these functions do nothing */
-int dsw_pages_new(ds_worker *worker);
+/* pages.c: in a worker without the threads for pinned pages, these functions do nothing */
+int dsw_pages_new(ds_worker *worker, uint32_t n_fillers); /* n_fillers: threads that fill files; 0 = by CPUs */
 void dsw_pages_free(ds_worker *worker);
 int dsw_pages_fd(const ds_worker *worker);      /* readable when dsw_pages_step() has something to do */
 size_t dsw_pages_step(ds_worker *worker);       /* returns the number of files that became ready */
@@ -835,10 +836,12 @@ int dsw_pages_awaited(const ds_worker *worker); /* whether a session waits for a
 /* Orders a zeroed file for pinned memory. Returns 0: dsw_pages_take() returns the file, or -1 if a new one is as
  * good; STALLED: the session's queue is tried again once the file is ready; OUT_OF_MEMORY; or a negative errno. */
 int dsw_pages_ready(struct dsw_session *session, uint64_t bytes);
-int dsw_pages_take(struct dsw_session *session);
+/* *ret_mapped: mapping of the file with all its pages, for host_move() of the device; NULL = none */
+int dsw_pages_take(struct dsw_session *session, void **ret_mapped);
 void dsw_pages_forget(struct dsw_session *session);
-void dsw_pages_drop(ds_worker *worker, int fd); /* closes a file's descriptor in the thread */
-/* Keeps a duplicate descriptor of the file mapped at va, to be closed in the thread after the unmapping. */
+/* Closes a file's descriptor (-1 = none), and unmaps `mapped` (NULL = nothing), in a thread. */
+void dsw_pages_drop(ds_worker *worker, int fd, void *mapped, uint64_t bytes);
+/* Keeps a duplicate descriptor of the file mapped at va, to be closed in a thread after the unmapping. */
 void dsw_pages_hold(struct dsw_session *session, uint64_t va, uint64_t bytes, int fd);
 void dsw_pages_release(struct dsw_session *session, uint64_t va);
 

@@ -154,7 +154,7 @@ static int loop_build(ds_worker *worker, const struct ds_worker_config *config)
                 return ds_error_trace(r);
         /* the building of the rungs has taken device memory, so the device's figures have changed */
         worker->info = worker->ops->info(worker->device);
-        r = worker->info->stops ? dsw_pages_new(worker) : 0;
+        r = worker->info->stops ? dsw_pages_new(worker, 0) : 0;
         if (!r)
                 r = loop_watch(worker, ds_conn_fd(worker->conn), SOURCE_SUPERVISOR);
         if (!r)

@@ -350,17 +350,23 @@ int dsw_memory_host_file(uint64_t bytes, int *ret_fd)
         return 0;
 }
 
-/* Maps a file at an address in the pinned half and registers it as one empty slab. */
-static int memory_host_map(struct dsw_session *session, int fd, uint64_t va, uint64_t bytes)
+/* Maps a file at an address in the pinned half and registers it as one empty slab. mapped: a mapping of the file, which
+ * moves there; NULL: none. */
+static int memory_host_map(struct dsw_session *session, int fd, void *mapped, uint64_t va, uint64_t bytes)
 {
         ds_worker *worker = session->worker;
         uint64_t removed;
         int r;
 
         r = dsw_heap_add_slab(&session->memory.pinned, va, bytes);
-        if (r)
+        if (r) {
+                dsw_pages_drop(worker, -1, mapped, bytes);
                 return ds_error_fold(r);
-        r = worker->ops->host_map(worker->device, session->space, fd, va, bytes);
+        }
+        if (mapped)
+                r = worker->ops->host_move(worker->device, session->space, fd, mapped, va, bytes);
+        else
+                r = worker->ops->host_map(worker->device, session->space, fd, va, bytes);
         if (r) {
                 dsw_heap_remove_slab(&session->memory.pinned, va, &removed);
                 return ds_error_trace(r);
@@ -383,10 +389,11 @@ static int memory_host_new(struct dsw_session *session, uint64_t bytes, uint32_t
 {
         struct dsw_heap *heap = &session->memory.pinned;
         ds_cleanup(ds_closep) int fd = -1;
+        void *mapped;
         uint64_t va;
         int r;
 
-        if (dsw_heap_gap(heap, 0, bytes, DSW_PAGE_ALIGN, &va))
+        if (dsw_heap_gap(heap, 0, bytes, bytes < DSW_PINNED_ALIGN ? DSW_PAGE_ALIGN : DSW_PINNED_ALIGN, &va))
                 return DS_CUDA_OUT_OF_MEMORY;
         /* allocates the file's pages before the quiesce, because only the registration needs one */
         r = dsw_pages_ready(session, bytes);
@@ -394,11 +401,11 @@ static int memory_host_new(struct dsw_session *session, uint64_t bytes, uint32_t
                 return r == DSW_WORK_E_STALLED ? r : ds_error_trace(r);
         if (!dsw_quiesce_may(session))
                 return DSW_WORK_E_STALLED;
-        fd = dsw_pages_take(session);
+        fd = dsw_pages_take(session, &mapped);
         r = fd < 0 ? dsw_memory_host_file(bytes, &fd) : 0;
         if (r)
                 return ds_error_trace(r);
-        r = memory_host_map(session, fd, va, bytes);
+        r = memory_host_map(session, fd, mapped, va, bytes);
         if (r)
                 return ds_error_trace(r);
         r = dsw_heap_place(heap, va, bytes);
@@ -506,7 +513,7 @@ int dsw_memory_restore_slab(struct dsw_session *session, uint64_t va, uint64_t b
         int r;
 
         if (pinned)
-                return ds_error_trace(memory_host_map(session, fd, va, bytes));
+                return ds_error_trace(memory_host_map(session, fd, NULL, va, bytes));
         r = dsw_heap_add_slab(&session->memory.device, va, bytes);
         if (r)
                 return ds_error_fold(r);

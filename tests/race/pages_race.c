@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The worker's loop and the thread that makes and frees its pages, under ThreadSanitizer
+ * The worker's loop and the threads that make and free its pages, under ThreadSanitizer
  *
  * Sessions request files of many sizes, take them, cancel them before and after they are ready, keep handles and
- * release them. Files are closed faster than the thread can close them, and work is pending at the end. Every taken
+ * release them. Files are closed faster than a thread can close them, and work is pending at the end. Every taken
  * file contains only zeros, and no descriptor is left open.
  */
 #include <dirent.h>
@@ -58,13 +58,31 @@ static size_t descriptors(void)
         return n;
 }
 
+/* Checks that every page of the mapping exists. */
+static void check_pages(void *mapped, uint64_t bytes)
+{
+        static unsigned char exists[DS_ARENA_BYTES / 4096];
+
+        CHECK(bytes / 4096 <= sizeof(exists) && mincore(mapped, bytes, exists) == 0);
+        for (uint64_t i = 0; i < bytes / 4096; i++)
+                CHECK(exists[i] & 1);
+}
+
 static void take(struct dsw_session *session, uint64_t bytes)
 {
-        int fd = dsw_pages_take(session);
+        void *mapped;
+        int fd = dsw_pages_take(session, &mapped);
         struct stat st;
         char last = 1;
 
         CHECK(fd >= 0);
+        if (mapped) {
+                check_pages(mapped, bytes);
+                CHECK(((const char *)mapped)[0] == 0 && ((const char *)mapped)[bytes - 1] == 0);
+                ((char *)mapped)[0] = 1;
+                CHECK(pread(fd, &last, 1, 0) == 1 && last);
+                dsw_pages_drop(session->worker, -1, mapped, bytes);
+        }
         CHECK(fstat(fd, &st) == 0 && (uint64_t)st.st_size == bytes && (uint64_t)st.st_blocks * 512 == bytes);
         CHECK(pread(fd, &last, 1, (off_t)bytes - 1) == 1 && !last);
         dsw_pages_release(session, 4096);
@@ -93,7 +111,7 @@ int main(void)
         uint64_t wants[SESSIONS] = {0};
         size_t before = descriptors(), n = 0;
 
-        CHECK(dsw_pages_new(&worker) == 0);
+        CHECK(dsw_pages_new(&worker, 3) == 0);
         /* On a busy machine the thread needs more rounds until it has made some files. */
         for (int i = 0; i < ROUNDS || (n <= 20 && i < 1000 * ROUNDS); i++) {
                 struct pollfd pfd = {.fd = dsw_pages_fd(&worker), .events = POLLIN};
@@ -102,7 +120,7 @@ int main(void)
                 sessions[which].worker = &worker;
                 act(&sessions[which], &wants[which]);
                 for (int k = rand() % 300 ? 0 : 200; k > 0; k--)
-                        dsw_pages_drop(&worker, memfd_create("drop", MFD_CLOEXEC));
+                        dsw_pages_drop(&worker, memfd_create("drop", MFD_CLOEXEC), NULL, 0);
                 if (rand() % 4 == 0)
                         poll(&pfd, 1, 1);
                 n += dsw_pages_step(&worker);

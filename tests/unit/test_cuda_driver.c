@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -504,6 +505,64 @@ Test(cuda_driver, pinned_memory_is_unregistered_in_a_quiesce, .init = setup)
         cr_assert_eq(ds_cuda_ops.space_add(device, SPACE), 0);
         cr_assert_eq(ds_cuda_ops.host_map(device, SPACE, file, HOST_VA, SLAB), 0);
         cr_assert_eq(ds_cuda_ops.host_unmap(device, SPACE, HOST_VA, SLAB), 0);
+        ds_cuda_ops.close(device);
+        close(file);
+        close(other);
+}
+
+/* A mapping of the file at an address of the kernel's choice, with all pages. */
+static void *mapped_file(int file, uint64_t size)
+{
+        void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, 0);
+
+        cr_assert_neq(p, MAP_FAILED);
+        memset(p, 0x5e, size);
+        return p;
+}
+
+static long page_faults(void)
+{
+        struct rusage usage;
+
+        cr_assert_eq(getrusage(RUSAGE_SELF, &usage), 0);
+        return usage.ru_minflt;
+}
+
+/* A mapping that the caller filled arrives with its page tables, inside a reservation and outside of one. It is
+ * consumed also on failure. */
+Test(cuda_driver, a_mapping_is_moved_with_its_pages, .init = setup)
+{
+        const uint64_t places[] = {HOST_VA, HOST_VA + DS_TIB(2)};
+        uint32_t rung;
+        int file = host_file(SLAB), other = host_file(4096);
+        void *mapped, *stone = mmap((void *)(HOST_VA + DS_TIB(2) + DS_GIB(1)), 4096, PROT_READ,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+        ds_device *device = device_of(&rung);
+        long before;
+
+        cr_assert_not_null(device);
+        cr_assert_neq(stone, MAP_FAILED);
+        for (size_t i = 0; i < DS_ARRAY_SIZE(places); i++) {
+                const volatile uint8_t *at = (const volatile uint8_t *)places[i];
+
+                mapped = mapped_file(file, SLAB);
+                cr_assert_eq(ds_cuda_ops.host_move(device, SPACE, file, mapped, places[i], SLAB), 0);
+                cr_assert(!readable(other, (uintptr_t)mapped), "it is still at its old place");
+                before = page_faults();
+                for (uint64_t k = 0; k < SLAB; k += 4096)
+                        cr_assert(at[k] == 0x5e);
+                cr_assert_lt(page_faults() - before, (long)(SLAB / 4096 / 8));
+                cr_assert_eq(ds_cuda_ops.host_unmap(device, SPACE, places[i], SLAB), 0);
+                cr_assert(!readable(other, places[i]), "it is still there");
+        }
+        mapped = mapped_file(file, SLAB);
+        cr_assert_lt(ds_cuda_ops.host_move(device, SPACE, file, mapped, HOST_VA + DS_TIB(2) + DS_GIB(1), SLAB), 0);
+        cr_assert(!readable(other, (uintptr_t)mapped), "a failure leaves it");
+        cr_assert(readable(other, (uintptr_t)stone), "a failure took somebody else's memory");
+        mapped = mapped_file(file, SLAB);
+        cr_assert_eq(ds_cuda_ops.host_move(device, SPACE + 1, file, mapped, HOST_VA, SLAB), -ENOENT);
+        cr_assert(!readable(other, (uintptr_t)mapped), "a failure leaves it");
+        cr_assert_eq(munmap(stone, 4096), 0);
         ds_cuda_ops.close(device);
         close(file);
         close(other);

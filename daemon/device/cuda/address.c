@@ -66,15 +66,39 @@ void cuda_va_release(ds_device *device, uint64_t va, uint64_t size, int own)
                 CU(device, cuMemAddressFree)(va, size);
 }
 
-int cuda_va_host_map(ds_device *device, int fd, uint64_t va, uint64_t size, int *ret_own)
+/* Maps the file at `want`. MAP_POPULATE, since registering takes a seventh of the time if the pages already exist. */
+static void *host_new(int fd, void *want, uint64_t size, int place)
+{
+        return mmap(want, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE | place, fd, 0);
+}
+
+/* Moves a mapping with its page tables to `want`. Consumes the mapping. */
+static void *host_moved(void *mapped, void *want, uint64_t size, int place)
+{
+        /* mremap cannot refuse occupied addresses, so a reservation claims them first */
+        void *p = mmap(want, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | place, -1, 0);
+        int error = errno;
+
+        if (p == want && mremap(mapped, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, want) == want)
+                return want;
+        if (p == want) {
+                error = errno;
+                munmap(want, size);
+                p = MAP_FAILED;
+        }
+        munmap(mapped, size);
+        errno = error;
+        return p;
+}
+
+int cuda_va_host_map(ds_device *device, int fd, void *mapped, uint64_t va, uint64_t size, int *ret_own)
 {
         void *want = (void *)(uintptr_t)va, *p;
-        int flags, r;
+        int place, r;
 
         *ret_own = !va_in_block(device, va, size);
-        flags = MAP_SHARED | MAP_POPULATE | (*ret_own ? MAP_FIXED_NOREPLACE : MAP_FIXED);
-        /* MAP_POPULATE, since registering takes a seventh of the time if the pages already exist */
-        p = mmap(want, size, PROT_READ | PROT_WRITE, flags, fd, 0);
+        place = *ret_own ? MAP_FIXED_NOREPLACE : MAP_FIXED;
+        p = mapped ? host_moved(mapped, want, size, place) : host_new(fd, want, size, place);
         if (p == want)
                 return 0;
         r = p == MAP_FAILED ? -errno : -EEXIST;

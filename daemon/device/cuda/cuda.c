@@ -354,6 +354,7 @@ const struct ds_device_ops ds_cuda_ops = {
         .mem_cleared = cuda_mem_cleared,
         .mem_keep = cuda_mem_keep,
         .host_map = cuda_host_map,
+        .host_move = cuda_host_move,
         .host_unmap = cuda_host_unmap,
         .module_cached = cuda_module_cached,
         .module_prepare = cuda_module_prepare,

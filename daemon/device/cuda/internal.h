@@ -294,9 +294,9 @@ void cuda_rungs_free(ds_device *device);
  */
 int cuda_va_claim(ds_device *device, uint64_t va, uint64_t size, int *ret_own);
 void cuda_va_release(ds_device *device, uint64_t va, uint64_t size, int own);
-/* Claims addresses and maps a file there into this process. -EEXIST: something else occupies the addresses; or
- * mmap's error. */
-int cuda_va_host_map(ds_device *device, int fd, uint64_t va, uint64_t size, int *ret_own);
+/* Claims addresses and maps a file there into this process; or moves `mapped`, an existing mapping of the file (NULL =
+ * none), which is consumed in any case. -EEXIST: something else occupies the addresses; or an error of mmap or mremap. */
+int cuda_va_host_map(ds_device *device, int fd, void *mapped, uint64_t va, uint64_t size, int *ret_own);
 void cuda_va_host_unmap(uint64_t va, uint64_t size, int own);
 void cuda_va_free(ds_device *device);
 
@@ -310,6 +310,7 @@ int cuda_mem_unmap(ds_device *device, uint32_t space, uint64_t va, uint64_t size
 int cuda_mem_cleared(ds_device *device, uint32_t space, uint64_t va);
 int cuda_mem_keep(ds_device *device, uint32_t space, uint64_t va);
 int cuda_host_map(ds_device *device, uint32_t space, int fd, uint64_t va, uint64_t size);
+int cuda_host_move(ds_device *device, uint32_t space, int fd, void *mapped, uint64_t va, uint64_t size);
 int cuda_host_unmap(ds_device *device, uint32_t space, uint64_t va, uint64_t size);
 /* Called before the next job of a space on a stream: makes the stream wait until the space's new memory is clear. 0
  * or as ds_cuda_failed. */

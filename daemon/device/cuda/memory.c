@@ -580,22 +580,25 @@ static int host_register(ds_device *device, void *host, uint64_t size)
         return ds_error_origin(-ENOTSUP);
 }
 
-int cuda_host_map(ds_device *device, uint32_t id, int fd, uint64_t va, uint64_t size)
+/* mapped: the file's mapping, which moves to va; NULL: none. Consumes the mapping. */
+static int host_map(ds_device *device, uint32_t id, int fd, void *mapped, uint64_t va, uint64_t size)
 {
         struct cuda_space *space = cuda_space_find(device, id);
         ds_cleanup(ds_freep) struct cuda_mapping *mapping = NULL;
         int r;
 
-        if (!space)
-                return ds_error_origin(-ENOENT);
-        r = host_check(fd, va, size);
+        r = space ? host_check(fd, va, size) : ds_error_origin(-ENOENT);
+        if (r && mapped)
+                munmap(mapped, size);
         if (r)
                 return ds_error_trace(r);
         /* unregisters mappings of removed sessions now, since this call stops the context anyway */
         memory_release_hosts(device, SIZE_MAX);
         r = mapping_new(device, va, size, 1, &mapping);
         if (!r)
-                r = cuda_va_host_map(device, fd, va, size, &mapping->own);
+                r = cuda_va_host_map(device, fd, mapped, va, size, &mapping->own);
+        else if (mapped)
+                munmap(mapped, size);
         if (r)
                 return ds_error_trace(r);
         r = host_register(device, (void *)(uintptr_t)va, size);
@@ -606,6 +609,16 @@ int cuda_host_map(ds_device *device, uint32_t id, int fd, uint64_t va, uint64_t 
         DL_APPEND(space->mappings, mapping);
         mapping = NULL;
         return 0;
+}
+
+int cuda_host_map(ds_device *device, uint32_t id, int fd, uint64_t va, uint64_t size)
+{
+        return ds_error_trace(host_map(device, id, fd, NULL, va, size));
+}
+
+int cuda_host_move(ds_device *device, uint32_t id, int fd, void *mapped, uint64_t va, uint64_t size)
+{
+        return ds_error_trace(host_map(device, id, fd, mapped, va, size));
 }
 
 int cuda_host_unmap(ds_device *device, uint32_t id, uint64_t va, uint64_t size)

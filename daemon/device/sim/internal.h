@@ -602,6 +602,7 @@ int sim_mem_create(ds_device *device, uint64_t size, int *ret_fd);
 int sim_mem_map(ds_device *device, uint32_t space, int fd, uint64_t va, uint64_t size);
 int sim_mem_unmap(ds_device *device, uint32_t space, uint64_t va, uint64_t size);
 int sim_host_map(ds_device *device, uint32_t space, int fd, uint64_t va, uint64_t size);
+int sim_host_move(ds_device *device, uint32_t space, int fd, void *mapped, uint64_t va, uint64_t size);
 int sim_host_unmap(ds_device *device, uint32_t space, uint64_t va, uint64_t size);
 /* Adds a module's variable to the memory of the space; a second call for the same variable changes nothing. */
 int sim_space_add_global(struct sim_space *space, ds_device_module *module, uint64_t va, uint64_t size);

@@ -327,6 +327,7 @@ const struct ds_device_ops ds_sim_ops = {
         .mem_cleared = sim_mem_cleared,
         .mem_keep = sim_mem_keep,
         .host_map = sim_host_map,
+        .host_move = sim_host_move,
         .host_unmap = sim_host_unmap,
         .module_cached = sim_module_cached,
         .module_load = sim_module_load,

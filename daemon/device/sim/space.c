@@ -496,6 +496,13 @@ int sim_host_map(ds_device *device, uint32_t id, int fd, uint64_t va, uint64_t s
         return ds_error_trace(region_map(space, SIM_REGION_HOST, fd, va, size, &st));
 }
 
+/* Nothing here depends on page tables, so the mapping at va is a new one. */
+int sim_host_move(ds_device *device, uint32_t id, int fd, void *mapped, uint64_t va, uint64_t size)
+{
+        munmap(mapped, size);
+        return ds_error_trace(sim_host_map(device, id, fd, va, size));
+}
+
 static int region_unmap(ds_device *device, uint32_t id, enum sim_region_kind kind, uint64_t va, uint64_t size)
 {
         struct sim_space *space = sim_space_find(device, id);

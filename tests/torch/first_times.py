@@ -27,6 +27,7 @@ BINARY = """add sub mul div pow atan2 fmod remainder maximum minimum eq ne lt le
 kron_ where_ cat stack""".split()
 DIMENSION = {"logsumexp", "cumsum", "cumprod", "softmax", "log_softmax", "roll"}
 OPERATORS = 200
+SLOW_S = 0.005  # an operator's first call that takes longer has a row of its own, s
 
 
 def row(name, begin):
@@ -53,15 +54,16 @@ def binary(torch, name, a, b):
 
 
 def operators(torch, device):
-    """200 pairs of an operator and a type, in a fixed order: all with float32 first."""
+    """200 pairs of an operator and a type, in a fixed order: all with float32 first. Slow ones have a row of their own."""
     calls = []
     for kind in (torch.float32, torch.float16, torch.bfloat16):
         a, b = (torch.rand(64, 64, device=device).to(kind) for _ in range(2))
-        calls += [lambda n=n, a=a: unary(torch, n, a) for n in UNARY]
-        calls += [lambda n=n, a=a, b=b: binary(torch, n, a, b) for n in BINARY]
+        suffix = str(kind).removeprefix("torch.")
+        calls += [(f"{n}.{suffix}", lambda n=n, a=a: unary(torch, n, a)) for n in UNARY]
+        calls += [(f"{n}.{suffix}", lambda n=n, a=a, b=b: binary(torch, n, a, b)) for n in BINARY]
     synchronize(torch, device)
     done, all_begin, worst = 0, time.monotonic() * 1e6, 0.0
-    for call in calls:
+    for name, call in calls:
         begin = time.monotonic()
         try:
             call()
@@ -70,7 +72,10 @@ def operators(torch, device):
                 raise
             continue
         synchronize(torch, device)
-        worst, done = max(worst, time.monotonic() - begin), done + 1
+        took, done = time.monotonic() - begin, done + 1
+        worst = max(worst, took)
+        if took >= SLOW_S:
+            print(f"torch.operator.{name} {took * 1e6:.2f}", flush=True)
         if done == OPERATORS:
             break
     if done < OPERATORS:

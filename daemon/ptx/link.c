@@ -595,9 +595,11 @@ static int print_result(struct linker *l, char **ret, size_t *ret_length)
         return r ? r : *ret ? 0 : -ENOMEM;
 }
 
-/* The only text of the result; NULL: there are several. */
+/* The only text of the result, which is an empty module if no text takes part; NULL: there are several. */
 static const struct ds_ptx_link_input *only_text(const struct linker *l)
 {
+        static const char head[] = ".version 7.0\n.target sm_70\n.address_size 64\n";
+        static const struct ds_ptx_link_input nothing = {.text = head, .length = sizeof(head) - 1};
         const struct ds_ptx_link_input *only = NULL;
 
         for (size_t u = 0; u < l->n; u++) {
@@ -606,7 +608,7 @@ static const struct ds_ptx_link_input *only_text(const struct linker *l)
                 if (l->units[u].taken)
                         only = l->units[u].input;
         }
-        return only;
+        return only ? only : &nothing;
 }
 
 static int link_units(struct linker *l, char **ret, size_t *ret_length)

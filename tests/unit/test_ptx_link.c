@@ -212,6 +212,20 @@ Test(ptx_link, members_of_a_library_are_taken_on_demand)
         ds_free(text);
 }
 
+/* A library alone gives an empty module. */
+Test(ptx_link, nothing_is_an_empty_module)
+{
+        const char *texts[] = {HEAD TWICE(".visible", "twice"), HEAD "garbage"};
+        ds_ptx_module *module;
+        char *text;
+
+        links(texts, 2, 0, &text);
+        module = parsed(text);
+        cr_assert_eq(module->n_functions, 0);
+        ds_ptx_module_free(module);
+        ds_free(text);
+}
+
 /* Texts may declare the dynamic shared memory under one name with different types. */
 Test(ptx_link, dynamic_shared_memory_needs_no_definition)
 {

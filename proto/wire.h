@@ -40,8 +40,11 @@
 #define DS_STREAMS_MAX 512u         /* stream slots per session; slot 0 is the legacy default stream */
 #define DS_EVENTS_MAX 8192u         /* timed events per session */
 #define DS_PAGE_BYTES 16384u
-#define DS_EVENT_TIMES 256u        /* timed events whose times fit in the page; a power of two */
-#define DS_HOST_CALLS 64u          /* maximum number of host functions that are due at once; a power of two */
+#define DS_EVENT_TIMES 256u /* timed events whose times fit in the page; a power of two */
+#define DS_HOST_CALLS 64u   /* maximum number of host functions that are due at once; a power of two */
+/* Position in a memory token of the offset and the size of the memory within its slab: two words of 8 bytes, which the
+ * client that exports the memory may change */
+#define DS_TOKEN_OFFSET 16u
 #define DS_ARENA_BYTES (16u << 20) /* staging arena of a session (pinned memory, from PinnedAlloc) */
 
 /* First page of the ring file: constants that the daemon writes at creation, and words that the client writes. */

@@ -134,6 +134,8 @@ int dsc_mem_map(dsc_session *s, uint64_t handle, uint64_t address, uint64_t byte
 /* the mapping ends after the work that the session has submitted so far */
 int dsc_mem_unmap(dsc_session *s, uint64_t address);
 int dsc_mem_export(dsc_session *s, uint64_t address, uint64_t handle, uint8_t ret_token[DSC_TOKEN_BYTES]);
+/* Makes the token of an allocation name only `size` bytes of it, from `offset` on. The importer still maps the slab. */
+void dsc_token_narrow(uint8_t token[DSC_TOKEN_BYTES], uint64_t offset, uint64_t size);
 int dsc_mem_import(dsc_session *s, const uint8_t token[DSC_TOKEN_BYTES], struct dsc_imported *ret);
 
 /*

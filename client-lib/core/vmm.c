@@ -213,6 +213,15 @@ int dsc_mem_export(dsc_session *s, uint64_t address, uint64_t handle, uint8_t re
         return r;
 }
 
+void dsc_token_narrow(uint8_t token[DSC_TOKEN_BYTES], uint64_t offset, uint64_t size)
+{
+        uint64_t at;
+        memcpy(&at, token + DS_TOKEN_OFFSET, sizeof(at));
+        at += offset;
+        memcpy(token + DS_TOKEN_OFFSET, &at, sizeof(at));
+        memcpy(token + DS_TOKEN_OFFSET + sizeof(at), &size, sizeof(size));
+}
+
 int dsc_mem_import(dsc_session *s, const uint8_t token[DSC_TOKEN_BYTES], struct dsc_imported *ret)
 {
         Detshare__MemImport import = DETSHARE__MEM_IMPORT__INIT;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda/pool.h"
 #include "cuda/range.h"
 #include "cuda/vmm.h"
 
@@ -75,13 +76,16 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
         struct dcu_context *context;
         uint8_t token[DSC_TOKEN_BYTES];
         struct dcu_range range;
+        uint64_t place;
         CUresult r = dcu_enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;
-        if (!pHandle || !dcu_range_find(dptr, &range) || range.kind != DCU_RANGE_DEVICE)
+        if (!pHandle || !dcu_plain_place(dptr, &range, &place))
                 return CUDA_ERROR_INVALID_VALUE;
-        r = dcu_result(dsc_mem_export(dcu.session, range.base, 0, token));
+        r = dcu_result(dsc_mem_export(dcu.session, place, 0, token));
+        if (r == CUDA_SUCCESS)
+                dsc_token_narrow(token, range.base - place, range.size);
         if (r == CUDA_SUCCESS)
                 r = note_own(token);
         if (r == CUDA_SUCCESS)

@@ -9,22 +9,6 @@
 
 #define PITCH_ALIGN 512u
 
-static CUresult allocate(struct dcu_context *context, size_t bytes, CUdeviceptr *ret)
-{
-        struct dcu_range range = {.size = bytes, .kind = DCU_RANGE_DEVICE, .sync_memops = 1, .owner = context};
-        CUresult r = dcu_result(dsc_mem_alloc(dcu.session, bytes, &range.base));
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        r = dcu_range_add(&range);
-        if (r != CUDA_SUCCESS) {
-                (void)dsc_mem_free(dcu.session, range.base);
-                return r;
-        }
-        *ret = range.base;
-        return CUDA_SUCCESS;
-}
-
 CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
 {
         struct dcu_context *context;
@@ -37,7 +21,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
         if (!dptr)
                 return CUDA_ERROR_INVALID_VALUE;
         *dptr = 0;
-        return bytesize ? allocate(context, bytesize, dptr) : CUDA_ERROR_INVALID_VALUE;
+        return bytesize ? dcu_plain_alloc(context, bytesize, dptr) : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuMemAllocPitch_v2(
@@ -60,7 +44,7 @@ CUresult cuMemAllocPitch_v2(
         pitch = (WidthInBytes + PITCH_ALIGN - 1) & ~(size_t)(PITCH_ALIGN - 1);
         if (__builtin_mul_overflow(pitch, Height, &bytes))
                 return CUDA_ERROR_OUT_OF_MEMORY;
-        r = allocate(context, bytes, dptr);
+        r = dcu_plain_alloc(context, bytes, dptr);
         if (r == CUDA_SUCCESS)
                 *pPitch = pitch;
         return r;
@@ -78,8 +62,8 @@ CUresult cuMemFree_v2(CUdeviceptr dptr)
                 return r;
         if (dcu_graph_memory_freed(dptr, &r))
                 return r;
-        if (dcu_range_remove(dptr, 1u << DCU_RANGE_DEVICE, &range))
-                return dcu_result(dsc_mem_free(dcu.session, dptr));
+        if (dcu_range_find(dptr, &range) && range.kind == DCU_RANGE_DEVICE)
+                return dcu_plain_free(dptr);
         if (dcu_range_remove(dptr, 1u << DCU_RANGE_MANAGED, &range))
                 return dcu_result(dsc_host_free(dcu.session, (void *)(uintptr_t)dptr));
         return dcu_pool_free_now(dptr);

@@ -41,7 +41,9 @@ struct dcu_pool_face {
 
 /* Taken after dcu.lock. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct dcu_pool *pools, *default_pool;
+/* The pool without a handle behind small allocations of cuMemAlloc(). Its blocks are usable by every stream at once. */
+static struct dcu_pool plain = {.reuse = DCU_REUSE_OPPORTUNISTIC, .threshold = UINT64_MAX};
+static struct dcu_pool *pools = &plain, *default_pool;
 _Atomic int dcu_pool_excess;
 
 /* --- lists --- */
@@ -141,8 +143,15 @@ static struct dcu_block *chunk_add(struct dcu_pool *pool, uint64_t base, uint64_
         return block;
 }
 
-/* Frees the chunk and its blocks; in_daemon: also its memory in the daemon, once the submitted work has ended. */
-static void chunk_drop(struct dcu_chunk *chunk, int in_daemon)
+/* How the daemon frees the memory of a dropped chunk. */
+enum drop {
+        DROP_HERE,  /* not at all: a reset of the session frees it */
+        DROP_LATER, /* after the submitted work; the caller does not wait */
+        DROP_NOW,   /* after the submitted work; the caller waits */
+};
+
+/* Frees the chunk and its blocks, and its memory in the daemon as `how` says. */
+static void chunk_drop(struct dcu_chunk *chunk, enum drop how)
 {
         struct dcu_pool *pool = chunk->pool;
         struct dcu_block *block, *next;
@@ -151,7 +160,7 @@ static void chunk_drop(struct dcu_chunk *chunk, int in_daemon)
         for (block = chunk->first; block; block = next) {
                 next = block->after;
                 if (block->used)
-                        (void)dcu_range_remove(block->base, 1u << DCU_RANGE_POOL, &range);
+                        (void)dcu_range_remove(block->base, 1u << DCU_RANGE_POOL | 1u << DCU_RANGE_DEVICE, &range);
                 else
                         spare_take(pool, block);
                 free(block);
@@ -163,13 +172,15 @@ static void chunk_drop(struct dcu_chunk *chunk, int in_daemon)
         if (chunk->next)
                 chunk->next->prev = chunk->prev;
         pool->reserved -= chunk->size;
-        if (in_daemon)
+        if (how == DROP_NOW)
+                (void)dsc_mem_free(dcu.session, chunk->base);
+        else if (how == DROP_LATER)
                 (void)dsc_mem_free_later(dcu.session, chunk->base);
         free(chunk);
 }
 
 /* Returns empty chunks to the daemon until the pool holds `keep` bytes. wait: waits for unfinished frees, so that
- * more chunks become empty. */
+ * more chunks become empty, and until the daemon has freed the chunks. */
 static void trim(struct dcu_pool *pool, uint64_t keep, int wait)
 {
         struct dcu_chunk *chunk, *next;
@@ -186,8 +197,21 @@ static void trim(struct dcu_pool *pool, uint64_t keep, int wait)
                         whole = !block->used && (block->slot == NO_SLOT || wait);
                 }
                 if (whole)
-                        chunk_drop(chunk, 1);
+                        chunk_drop(chunk, wait ? DROP_NOW : DROP_LATER);
         }
+}
+
+/*
+ * Size of the pool's next chunk, bytes. Chunks for cuMemAlloc() begin at 2 MiB, as the driver's do, and grow with the
+ * memory in use: a small program is charged little more than it uses, and a large one makes few requests.
+ */
+static uint64_t chunk_bytes(const struct dcu_pool *pool)
+{
+        uint64_t size = pool == &plain ? pool->reserved / 4 & ~(LARGE_ALIGN - 1) : CHUNK_BYTES;
+
+        if (size < LARGE_ALIGN)
+                return LARGE_ALIGN;
+        return size < CHUNK_BYTES ? size : CHUNK_BYTES;
 }
 
 /* Returns a block in a new chunk. NULL: the pool is at its limit, or memory is short. */
@@ -196,7 +220,7 @@ static struct dcu_block *grow(struct dcu_pool *pool, uint64_t bytes)
         uint64_t most =
                 pool->limit ? pool->limit - (pool->reserved < pool->limit ? pool->reserved : pool->limit) : UINT64_MAX;
         uint64_t least = bytes > UINT64_MAX - LARGE_ALIGN ? bytes : (bytes + LARGE_ALIGN - 1) & ~(LARGE_ALIGN - 1);
-        uint64_t size = least > CHUNK_BYTES ? least : CHUNK_BYTES, base;
+        uint64_t usual = chunk_bytes(pool), size = least > usual ? least : usual, base;
         struct dcu_block *block;
 
         if (most < least)
@@ -226,6 +250,8 @@ static struct dcu_block *fitting(const struct dcu_pool *pool, uint64_t bytes, ui
                         continue;
                 if (any || block->slot == NO_SLOT || block->slot == slot)
                         best = block;
+                if (best && best->size == bytes)
+                        break;
         }
         return best;
 }
@@ -290,10 +316,15 @@ static struct dcu_block *find(struct dcu_pool *pool, uint64_t bytes, uint32_t sl
         return block ? block : grow(pool, bytes);
 }
 
-static CUresult take(struct dcu_pool *pool, struct dcu_block *block, uint64_t bytes, uint64_t size)
+/* Makes the block an allocation: cuts it to `bytes` and adds the range, whose address and detail it fills in. */
+static CUresult take(struct dcu_pool *pool, struct dcu_block *block, uint64_t bytes, struct dcu_range *range)
 {
-        struct dcu_range range = {.base = block->base, .size = size, .kind = DCU_RANGE_POOL, .detail = block};
-        CUresult r = split(pool, block, bytes) ? dcu_range_add(&range) : CUDA_ERROR_OUT_OF_MEMORY;
+        CUresult r = split(pool, block, bytes) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+
+        range->base = block->base;
+        range->detail = block;
+        if (r == CUDA_SUCCESS)
+                r = dcu_range_add(range);
 
         if (r != CUDA_SUCCESS)
                 return r == CUDA_ERROR_INVALID_VALUE ? CUDA_ERROR_UNKNOWN : r;
@@ -310,6 +341,7 @@ static CUresult take(struct dcu_pool *pool, struct dcu_block *block, uint64_t by
 CUresult dcu_pool_alloc(struct dcu_pool *pool, uint32_t slot, size_t bytes, CUdeviceptr *ret)
 {
         uint64_t rounded = ((uint64_t)bytes + ALIGN - 1) & ~(uint64_t)(ALIGN - 1);
+        struct dcu_range range = {.size = bytes, .kind = DCU_RANGE_POOL};
         struct dcu_block *block;
         CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
 
@@ -318,7 +350,7 @@ CUresult dcu_pool_alloc(struct dcu_pool *pool, uint32_t slot, size_t bytes, CUde
         pthread_mutex_lock(&lock);
         block = find(pool, rounded, slot);
         if (block)
-                r = take(pool, block, rounded, bytes);
+                r = take(pool, block, rounded, &range);
         if (r == CUDA_SUCCESS)
                 *ret = block->base;
         pthread_mutex_unlock(&lock);
@@ -328,7 +360,7 @@ CUresult dcu_pool_alloc(struct dcu_pool *pool, uint32_t slot, size_t bytes, CUde
 static void pool_free(struct dcu_pool *pool)
 {
         while (pool->chunks)
-                chunk_drop(pool->chunks, 1);
+                chunk_drop(pool->chunks, DROP_LATER);
         if (pool->prev)
                 pool->prev->next = pool->next;
         else
@@ -388,6 +420,145 @@ CUresult dcu_pool_free_now(CUdeviceptr address)
                 r = CUDA_ERROR_INVALID_VALUE;
         pthread_mutex_unlock(&lock);
         return r;
+}
+
+/* --- allocations outside of pools: cuMemAlloc() --- */
+
+/* Allocates memory of its own in the daemon. If memory is short, first returns the empty chunks of all pools. */
+static CUresult alloc_direct(struct dcu_range *range)
+{
+        int r = dsc_mem_alloc(dcu.session, range->size, &range->base);
+
+        if (dcu_result(r) == CUDA_ERROR_OUT_OF_MEMORY) {
+                pthread_mutex_lock(&lock);
+                trim_all();
+                pthread_mutex_unlock(&lock);
+                r = dsc_mem_alloc(dcu.session, range->size, &range->base);
+        }
+        if (r)
+                return dcu_result(r);
+        range->detail = NULL;
+        if (dcu_range_add(range) == CUDA_SUCCESS)
+                return CUDA_SUCCESS;
+        (void)dsc_mem_free(dcu.session, range->base);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult dcu_plain_alloc(struct dcu_context *owner, size_t bytes, CUdeviceptr *ret)
+{
+        struct dcu_range range = {.size = bytes, .kind = DCU_RANGE_DEVICE, .sync_memops = 1, .owner = owner};
+        struct dcu_block *block = NULL;
+        /* an allocation that makes no request must find out, too, that the daemon is gone */
+        CUresult r = dcu_result(dsc_peek(dcu.session, 0, 0));
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (bytes < LARGE_ALIGN) {
+                uint64_t rounded = ((uint64_t)bytes + ALIGN - 1) & ~(uint64_t)(ALIGN - 1);
+
+                pthread_mutex_lock(&lock);
+                block = find(&plain, rounded, NO_SLOT);
+                if (block)
+                        r = take(&plain, block, rounded, &range);
+                pthread_mutex_unlock(&lock);
+        }
+        if (!block) /* also a small allocation, where less than a chunk is left */
+                r = alloc_direct(&range);
+        if (r == CUDA_SUCCESS)
+                *ret = range.base;
+        return r;
+}
+
+/* Returns the empty chunks: all of them if no memory is in use, else all but one, which the next allocation may need. */
+static void plain_bound(enum drop how)
+{
+        struct dcu_chunk *chunk, *next;
+        int kept = plain.used == 0;
+
+        for (chunk = plain.chunks; chunk; chunk = next) {
+                int empty = plain.used == 0 || (!chunk->first->used && !chunk->first->after);
+
+                next = chunk->next;
+                if (empty && kept)
+                        chunk_drop(chunk, how);
+                kept |= empty;
+        }
+}
+
+/* Gives a block of cuMemAlloc() back. slot, seq: mark of the free; NO_SLOT: the block's work has ended. */
+static void plain_give_back(struct dcu_block *block, uint32_t slot, uint64_t seq)
+{
+        struct dcu_chunk *chunk = block->chunk;
+
+        give_back(block, slot, seq);
+        if (plain.used == 0 || (!chunk->first->used && !chunk->first->after))
+                plain_bound(slot == NO_SLOT ? DROP_NOW : DROP_LATER);
+}
+
+CUresult dcu_plain_free(CUdeviceptr address)
+{
+        struct dcu_range range;
+        CUresult r = CUDA_SUCCESS;
+        int found;
+
+        if (!dcu_range_find(address, &range) || range.base != address || range.kind != DCU_RANGE_DEVICE)
+                return CUDA_ERROR_INVALID_VALUE;
+        if (range.detail)
+                r = dcu_result(dsc_wait_all(dcu.session));
+        pthread_mutex_lock(&lock);
+        found = dcu_range_remove(address, 1u << DCU_RANGE_DEVICE, &range);
+        if (found && range.detail)
+                plain_give_back(range.detail, NO_SLOT, 0);
+        pthread_mutex_unlock(&lock);
+        if (!found)
+                return CUDA_ERROR_INVALID_VALUE;
+        return range.detail ? r : dcu_result(dsc_mem_free(dcu.session, address));
+}
+
+CUresult dcu_plain_free_later(CUdeviceptr address, uint32_t slot)
+{
+        struct dcu_range range;
+        CUresult r = CUDA_SUCCESS;
+        uint64_t seq = 0;
+
+        pthread_mutex_lock(&lock);
+        if (!dcu_range_remove(address, 1u << DCU_RANGE_DEVICE, &range)) {
+                r = CUDA_ERROR_INVALID_VALUE;
+        } else if (!range.detail) {
+                r = dcu_result(dsc_mem_free_later(dcu.session, address));
+        } else {
+                r = dcu_result(dsc_event_record(dcu.session, slot, 0, &seq));
+                plain_give_back(range.detail, r == CUDA_SUCCESS ? slot : NO_SLOT, seq);
+        }
+        pthread_mutex_unlock(&lock);
+        return r;
+}
+
+void dcu_plain_free_removed(const struct dcu_range *range)
+{
+        if (!range->detail) {
+                (void)dsc_mem_free(dcu.session, range->base);
+                return;
+        }
+        (void)dsc_wait_all(dcu.session); /* result ignored: after an error the work has ended, too */
+        pthread_mutex_lock(&lock);
+        plain_give_back(range->detail, NO_SLOT, 0);
+        pthread_mutex_unlock(&lock);
+}
+
+int dcu_plain_place(CUdeviceptr address, struct dcu_range *ret, uint64_t *ret_place)
+{
+        const struct dcu_block *block;
+        int found;
+
+        pthread_mutex_lock(&lock); /* the block lives as long as its range is in the table */
+        found = dcu_range_find(address, ret) && ret->kind == DCU_RANGE_DEVICE;
+        if (found) {
+                block = ret->detail;
+                *ret_place = block ? block->chunk->base : ret->base;
+        }
+        pthread_mutex_unlock(&lock);
+        return found;
 }
 
 /* --- pools --- */
@@ -489,7 +660,7 @@ void dcu_pool_reset(void)
         for (pool = pools; pool; pool = next) {
                 next = pool->next;
                 while (pool->chunks)
-                        chunk_drop(pool->chunks, 0);
+                        chunk_drop(pool->chunks, DROP_HERE);
                 pool->used = 0;
                 if (pool->dying)
                         pool_free(pool);

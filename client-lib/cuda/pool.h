@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory pools: stream-ordered allocation without a request to the daemon
+ * Memory pools, and cuMemAlloc(): allocation without a request to the daemon
  *
  * A pool gets chunks of device memory from the daemon and carves blocks out of them here, so an allocation returns at
  * once. A free is an operation of its stream (a mark, with a sequence number). The block may be reused by the same
@@ -10,6 +10,11 @@
  *
  * When the program synchronises, chunks beyond the pool's release threshold go back to the daemon. The default pool
  * lives as long as the process. Pools belong to the device, not to a context; a reset of the session empties them.
+ *
+ * Allocations of cuMemAlloc() below 2 MiB are blocks of chunks of 2 to 32 MiB too; larger ones are allocations of the
+ * daemon. The daemon charges a chunk to the session from the moment that the client gets it. Of empty chunks the client
+ * keeps one; when the program frees its last small allocation, none. Before an allocation fails, the client returns the
+ * empty chunks of all pools and tries again.
  */
 #pragma once
 
@@ -19,6 +24,7 @@
 
 struct dcu_chunk;
 struct dcu_block;
+struct dcu_range;
 
 enum dcu_pool_reuse { DCU_REUSE_EVENTS = 1, DCU_REUSE_OPPORTUNISTIC = 2, DCU_REUSE_INTERNAL = 4 };
 
@@ -52,6 +58,18 @@ CUresult dcu_pool_alloc(struct dcu_pool *pool, uint32_t slot, size_t bytes, CUde
 CUresult dcu_pool_free(CUdeviceptr address, uint32_t slot);
 /* Frees the memory after all work submitted so far, and waits for that work. */
 CUresult dcu_pool_free_now(CUdeviceptr address);
+/* cuMemAlloc(): memory of a context, at an address that is a multiple of 512. Adds a range of kind DEVICE for it. */
+CUresult dcu_plain_alloc(struct dcu_context *owner, size_t bytes, CUdeviceptr *ret);
+/* Frees memory of dcu_plain_alloc() or a DEVICE range of the daemon. Waits for all work submitted so far.
+ * CUDA_ERROR_INVALID_VALUE: no such memory begins at the address. */
+CUresult dcu_plain_free(CUdeviceptr address);
+/* As dcu_plain_free(), but does not wait: the memory is reused after all work that the slot got so far. */
+CUresult dcu_plain_free_later(CUdeviceptr address, uint32_t slot);
+/* As dcu_plain_free(), for a range that is no longer in the table. */
+void dcu_plain_free_removed(const struct dcu_range *range);
+/* 1: *ret is the DEVICE range that contains the address, *ret_place the first address of the daemon's allocation around
+ * it. */
+int dcu_plain_place(CUdeviceptr address, struct dcu_range *ret, uint64_t *ret_place);
 /* Returns empty chunks to the daemon until the pool holds at most `keep` bytes. */
 void dcu_pool_trim(struct dcu_pool *pool, uint64_t keep);
 /* Returns the handle of the pool to which the block belongs. */

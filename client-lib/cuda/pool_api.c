@@ -369,10 +369,7 @@ CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
                 return CUDA_ERROR_INVALID_VALUE;
         if (range.kind == DCU_RANGE_POOL)
                 return dcu_pool_free(dptr, slot);
-        /* memory of cuMemAlloc is freed once the stream reaches this point and all work submitted by then has ended */
-        if (!dcu_range_remove(dptr, 1u << DCU_RANGE_DEVICE, &range))
-                return CUDA_ERROR_INVALID_VALUE;
-        return dcu_result(dsc_mem_free_later(dcu.session, dptr));
+        return dcu_plain_free_later(dptr, slot);
 }
 
 /* --- sharing with other processes: not supported --- */

@@ -7,6 +7,7 @@
 
 #include "cuda/code.h"
 #include "cuda/context.h"
+#include "cuda/pool.h"
 #include "cuda/range.h"
 #include "cuda/vmm.h"
 
@@ -234,7 +235,7 @@ void dcu_range_free_owned(struct dcu_context *owner, int in_daemon)
                 dcu_range_remove_kind(DCU_RANGE_GLOBAL);
         while (take_owned(owner, &range)) {
                 if (range.kind == DCU_RANGE_DEVICE && in_daemon)
-                        (void)dsc_mem_free(dcu.session, range.base);
+                        dcu_plain_free_removed(&range);
                 else if (range.kind == DCU_RANGE_REGISTERED)
                         dcu_hostmem_unregister(&range, in_daemon);
                 else if (range.kind == DCU_RANGE_OPENED && in_daemon)

@@ -3,9 +3,11 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/random.h>
 
+#include "proto/wire.h"
 #include "supervisor/hash.h"
 #include "util/error.h"
 #include "util/macro.h"
@@ -34,6 +36,8 @@ struct token {
         uint8_t secret[DS_SHARE_SECRET_BYTES];
 };
 _Static_assert(sizeof(struct token) == DS_SHARE_TOKEN_BYTES, "a token is 64 bytes");
+_Static_assert(offsetof(struct token, offset) == DS_TOKEN_OFFSET && offsetof(struct token, size) == DS_TOKEN_OFFSET + 8,
+        "clients change offset and size");
 
 int ds_shares_new(ds_shares **ret)
 {

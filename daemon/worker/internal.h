@@ -75,7 +75,7 @@
 #define DSW_SLAB_BYTES DS_MIB(64)
 #define DSW_ALLOC_ALIGN 512u
 #define DSW_PAGE_ALIGN 4096u
-#define DSW_PINNED_ALIGN DS_MIB(2) /* alignment of pinned memory of at least this size */
+#define DSW_PINNED_ALIGN DS_MIB(2)            /* alignment of pinned memory of at least this size */
 #define DSW_SLEEP_MAX_NS (3600 * DS_NS_PER_S) /* bound of a sleep: no client may drive the virtual clock to its end */
 #define DSW_HOLD_MAX_NS (5 * DS_NS_PER_S)     /* real time for which a silent session may hold the virtual clock */
 #define DSW_HOLD_USER_NS (5 * DS_NS_PER_S)    /* real time for which a user may hold it while others wait */
@@ -249,6 +249,7 @@ struct dsw_memory {
         uint64_t physical_id, physical_bytes; /* last id given; bytes of the memory that this session owns */
         size_t n_pinned;                      /* pinned allocations, n_gone included */
         size_t n_gone;                        /* freed, but registered until a quiesce unmaps them */
+        uint64_t gone_bytes;
 };
 
 struct dsw_handle {  /* duplicate descriptor of a pinned file that a client has, see pages.c */
@@ -537,6 +538,7 @@ struct ds_worker {
         struct dsw_lost lost;
         struct dsw_pages *pages; /* NULL if no call stops the device */
         size_t n_gone;           /* n_gone of all sessions */
+        uint64_t gone_bytes;     /* gone_bytes of all sessions */
         size_t n_preparing;      /* sessions that wait for a load being prepared */
         uint64_t n_prepared;     /* number of loads that the device has prepared, at the last look */
         uint64_t ls_end_ns;      /* device time at which the last LS operation ended */

@@ -79,10 +79,12 @@ void dsw_memory_free_all(struct dsw_session *session)
         dsw_pages_forget(session);
         assert(worker->n_gone >= memory->n_gone);
         worker->n_gone -= memory->n_gone;
+        worker->gone_bytes -= memory->gone_bytes;
         dsw_heap_deinit(&memory->pinned);
         dsw_heap_deinit(&memory->bounce);
         memory->bounce_va = 0;
         memory->n_pinned = memory->n_gone = 0;
+        memory->gone_bytes = 0;
 }
 
 static uint64_t memory_slab_align(const ds_worker *worker)
@@ -451,6 +453,20 @@ static void memory_host_free(struct dsw_session *session, uint64_t va)
                 memory_host_unmap(session, empty);
 }
 
+/* Marks pinned memory for the next quiesce that has time to unregister it. */
+static void memory_host_gone(struct dsw_session *session, struct dsw_range *range)
+{
+        struct dsw_memory *memory = &session->memory;
+
+        if (range->flags & RANGE_GONE)
+                return;
+        range->flags |= RANGE_GONE;
+        memory->n_gone++;
+        session->worker->n_gone++;
+        memory->gone_bytes += range->bytes;
+        session->worker->gone_bytes += range->bytes;
+}
+
 /* Frees pinned memory that nothing uses any more. If unregistering it must wait for a quiesce, its addresses stay in
  * use until then. */
 void dsw_memory_pinned_free(struct dsw_session *session, uint64_t va)
@@ -463,9 +479,7 @@ void dsw_memory_pinned_free(struct dsw_session *session, uint64_t va)
                 memory_host_free(session, va);
                 return;
         }
-        dsw_heap_find(&memory->pinned, va)->flags |= RANGE_GONE;
-        memory->n_gone++;
-        session->worker->n_gone++;
+        memory_host_gone(session, dsw_heap_find(&memory->pinned, va));
         dsw_quiesce_chore(session->worker);
 }
 
@@ -474,11 +488,7 @@ int dsw_memory_leave(struct dsw_session *session)
         struct dsw_memory *memory = &session->memory;
 
         for (size_t i = 0; i < memory->pinned.n_ranges; i++) {
-                struct dsw_range *range = &memory->pinned.ranges[i];
-
-                memory->n_gone += range->flags & RANGE_GONE ? 0 : 1;
-                session->worker->n_gone += range->flags & RANGE_GONE ? 0 : 1;
-                range->flags |= RANGE_GONE;
+                memory_host_gone(session, &memory->pinned.ranges[i]);
         }
         dsw_quiesce_chore(session->worker);
         return memory->n_gone > 0;
@@ -496,6 +506,8 @@ int dsw_memory_sweep(struct dsw_session *session)
                 memory->n_pinned -= range->flags & RANGE_INTERNAL ? 0 : 1;
                 memory->n_gone--;
                 session->worker->n_gone--;
+                memory->gone_bytes -= range->bytes;
+                session->worker->gone_bytes -= range->bytes;
                 memory_host_free(session, range->va);
                 if (session->state == DSW_SESSION_CLOSING && !dsw_memory_has_pinned(session))
                         dsw_session_dirty(session);

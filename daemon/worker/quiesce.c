@@ -28,7 +28,8 @@
  *
  * Background work ("chores" in names) is work that no session waits for: unregistering pinned memory that was freed or
  * whose session has closed, and calls that the device deferred. It runs in a stop that has been short so far, or while
- * the device is idle. Too many pieces, or too old ones, get stops of their own, at the same rate and of the same
+ * the device is idle. Much of it waits for a moment without any activity of a session: one piece may take 20 ms
+ * (unregistering 1 GiB), during which the worker answers nobody. Too many pieces or bytes, or too old ones, get stops of their own, at the same rate and of the same
  * length, with at least one piece in each. A backlog of more than QUIESCE_CHORES_MANY pieces gets up to 20 ms per stop,
  * so that it cannot grow without bound.
  *
@@ -37,6 +38,7 @@
  * ones of its session, and its ring.
  */
 #include <assert.h>
+#include <unistd.h>
 
 #include "worker/internal.h"
 
@@ -63,6 +65,14 @@
 #define QUIESCE_CHORES_MANY 512u
 #define QUIESCE_MANY_NS (20 * DS_NS_PER_MS)
 #define QUIESCE_CHORES_NS (5 * DS_NS_PER_S) /* real time; older background work gets a stop of its own */
+/* freed bytes that are still registered; with more of them, or more than an eighth of the RAM, background work gets a
+ * stop of its own */
+#define QUIESCE_CHORES_BYTES DS_GIB(4)
+#define QUIESCE_CHORES_RAM 8
+/* freed bytes that are still registered; more of them are unregistered only after QUIESCE_CALM_NS of real time without
+ * activity of any session, or if background work is urgent */
+#define QUIESCE_FEW_BYTES DS_MIB(32)
+#define QUIESCE_CALM_NS (10 * DS_NS_PER_MS)
 
 #define HELD_BE (1u << DETSHARE_CLASS_BE)
 #define HELD_ALL (HELD_BE | 1u << DETSHARE_CLASS_LS)
@@ -140,6 +150,17 @@ void dsw_quiesce_chore(ds_worker *worker)
 
 /* --- the time of the next stop ------------------------------------------------------------------------------------ */
 
+static uint64_t quiesce_gone_most(void)
+{
+        static uint64_t most; /* 0: not computed yet */
+        long pages = most ? 0 : sysconf(_SC_PHYS_PAGES);
+
+        if (!most)
+                most = DS_MIN(QUIESCE_CHORES_BYTES,
+                        (uint64_t)DS_MAX(pages, 1L) * (uint64_t)sysconf(_SC_PAGESIZE) / QUIESCE_CHORES_RAM);
+        return most;
+}
+
 static int quiesce_chores_press(const ds_worker *worker)
 {
         const struct dsw_quiesce *quiesce = &worker->quiesce;
@@ -147,15 +168,28 @@ static int quiesce_chores_press(const ds_worker *worker)
         if (!quiesce->chores_wall_ns)
                 return 0;
         return quiesce->chores_go_on || quiesce_n_chores(worker) > QUIESCE_CHORES_MAX ||
+               worker->gone_bytes > quiesce_gone_most() ||
                worker->wall_ns() - quiesce->chores_wall_ns >= QUIESCE_CHORES_NS;
 }
 
-/* Whether the device is idle and LS inactive, so that background work delays nobody. */
+static int quiesce_chores_are_few(const ds_worker *worker)
+{
+        return worker->gone_bytes <= QUIESCE_FEW_BYTES;
+}
+
+/* Real time from which background work delays nobody, if nothing happens until then. */
+static uint64_t quiesce_calm_wall_ns(const ds_worker *worker)
+{
+        uint64_t any = quiesce_chores_are_few(worker) ? 0 : worker->active_wall_ns + QUIESCE_CALM_NS;
+        uint64_t ls = worker->ls_active_wall_ns ? worker->ls_active_wall_ns + QUIESCE_LS_NS : 0;
+
+        return DS_MAX(any, ls);
+}
+
+/* Whether the device is idle and no session active, so that background work delays nobody. */
 static int quiesce_chores_are_free(const ds_worker *worker)
 {
-        if (!worker->quiesce.chores_wall_ns || worker->live_ops)
-                return 0;
-        return !worker->ls_active_wall_ns || worker->wall_ns() - worker->ls_active_wall_ns >= QUIESCE_LS_NS;
+        return worker->quiesce.chores_wall_ns && !worker->live_ops && worker->wall_ns() >= quiesce_calm_wall_ns(worker);
 }
 
 static int quiesce_ls_waits(const ds_worker *worker)
@@ -231,7 +265,7 @@ uint64_t dsw_quiesce_wait_ns(const ds_worker *worker)
         now = worker->wall_ns();
         until = quiesce->chores_wall_ns + QUIESCE_CHORES_NS;
         if (!worker->live_ops)
-                until = DS_MIN(until, worker->ls_active_wall_ns + QUIESCE_LS_NS);
+                until = DS_MIN(until, quiesce_calm_wall_ns(worker));
         /* urgent background work waits for the device clock, like queued sessions: check again after this time */
         return until > now ? until - now : QUIESCE_LS_NS;
 }
@@ -292,9 +326,10 @@ static void quiesce_chores(ds_worker *worker)
         struct dsw_quiesce *quiesce = &worker->quiesce;
         const int press = quiesce_chores_press(worker);
         const uint64_t since_wall_ns = worker->wall_ns();
+        const int may = quiesce->beside_ls || press || quiesce_chores_are_few(worker) || !quiesce->begun;
         uint32_t n_done = 0;
 
-        while (quiesce_n_chores(worker) && quiesce_chores_may(worker, press, n_done, since_wall_ns) &&
+        while (may && quiesce_n_chores(worker) && quiesce_chores_may(worker, press, n_done, since_wall_ns) &&
                 quiesce_chore_do(worker))
                 n_done++;
         dsw_settle(worker);

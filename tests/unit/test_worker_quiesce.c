@@ -10,6 +10,8 @@
 #include "tests/unit/worker_harness.h"
 #include "worker/internal.h"
 
+#define CALM_NS (10 * DS_NS_PER_MS) /* time without activity before much memory is unregistered */
+
 /* A client with a ring and two kernels: `null` takes microseconds, `spins` never ends. */
 struct side {
         struct wt_client client;
@@ -271,13 +273,56 @@ Test(worker_quiesce, pinned_memory_is_filled_beforehand, .timeout = 60)
         struct wt *t = wt_open(TIMING);
         struct wt_client client = wt_client(t, 1, DETSHARE__CLASS__BE);
         struct stat files[12];
+        uint64_t id;
 
         for (size_t i = 0; i < DS_ARRAY_SIZE(files); i++) {
                 files[i] = filled(t, &client, i < 8 ? DS_ARENA_BYTES : DS_MIB(i));
                 for (size_t j = 0; j < i; j++)
                         cr_assert_neq(files[i].st_ino, files[j].st_ino);
         }
-        wt_client_close(t, &client);
+        id = wt_send_close(t, &client);
+        wt_settle(t);
+        wt_wall += CALM_NS;
+        cr_assert_eq(wt_status(t, id), 0);
+        wt_client_unmap(&client);
+        wt_close(t);
+}
+
+/* Unregistering much memory takes long, so it waits until no session is active, or until it is old. A session that
+ * needs a stop does not wait for it. */
+Test(worker_quiesce, much_is_unregistered_in_a_calm, .timeout = 60)
+{
+        struct wt *t = wt_open(FUNCTIONAL);
+        struct side a = side_open(t, 1, DETSHARE__CLASS__BE);
+        WT_REQUEST(request, PINNED_ALLOC, pinned_alloc, PinnedAlloc, PINNED_ALLOC, .bytes = DS_MIB(64));
+        WT_REQUEST(free_, PINNED_FREE, pinned_free, PinnedFree, PINNED_FREE, .address = 0);
+        WT_REQUEST(info, MEM_INFO, mem_info, MemInfo, MEM_INFO, .base = {0});
+        uint64_t calms[] = {CALM_NS, 5 * DS_NS_PER_S}, before, p;
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(calms); i++) {
+                wt_answer *answer = wt_call(t, &a.client, &request);
+
+                cr_assert_eq(answer->reply->result_case, DETSHARE__REPLY__RESULT_PINNED_ALLOC);
+                free__body.address = answer->reply->pinned_alloc->address;
+                wt_free(answer);
+                cr_assert_eq(wt_call_status(t, &a.client, &free_), 0);
+                before = wt_worker_stats(t).quiesces;
+                wt_settle(t);
+                cr_assert_eq(wt_worker_stats(t).quiesces, before);
+                cr_assert_eq(pinned(t, &a, &p), 0);
+                cr_assert_eq(wt_worker_stats(t).quiesces, before + 1);
+                cr_assert_eq(t->worker->n_gone, 1, "it was unregistered along with a session's call");
+                wt_wall += calms[i] - 1;
+                if (calms[i] > CALM_NS)
+                        cr_assert_eq(wt_call_status(t, &a.client, &info), 0, "the session is active");
+                wt_settle(t);
+                cr_assert_eq(t->worker->n_gone, 1);
+                wt_wall++;
+                wt_settle(t);
+                cr_assert_eq(t->worker->n_gone, 0, "after %llu ns", (unsigned long long)calms[i]);
+                cr_assert_eq(t->worker->gone_bytes, 0);
+        }
+        side_close(t, &a);
         wt_close(t);
 }
 
@@ -307,7 +352,10 @@ Test(worker_quiesce, filling_stops_nobody, .timeout = 60)
         /* pages of a session that closes meanwhile are freed */
         id = wt_send_call(t, &a.client, &request);
         wt_turn(t, 0);
-        cr_assert_eq(wt_status(t, wt_send_close(t, &a.client)), 0);
+        info_id = wt_send_close(t, &a.client);
+        wt_settle(t);
+        wt_wall += CALM_NS;
+        cr_assert_eq(wt_status(t, info_id), 0);
         cr_assert_eq(wt_status(t, id), DETSHARE__STATUS__NO_SUCH);
         wt_settle(t);
         cr_assert_eq(dsw_pages_awaited(t->worker), 0);

@@ -120,6 +120,7 @@ enum ds_record_type {
         DS_RECORD_HOST = 7,
         DS_RECORD_GRAPH = 8,
         DS_RECORD_VALUE = 9,
+        DS_RECORD_CHANGE = 10,
         _DS_RECORD_MAX,
 };
 
@@ -197,10 +198,23 @@ struct ds_record_host {
         uint64_t id;
 };
 
-/* Launches all nodes of a graph (GraphCreate), as one operation of the stream. */
+/*
+ * GRAPH: launches all nodes of a graph (GraphCreate), as one operation of the stream. CHANGE: an operation that does
+ * nothing. In both, changes of the graph's nodes (struct ds_graph_change) may follow, if GraphReply permits them. They
+ * apply to launches of the graph that follow them in the ring, and to the launch of this record.
+ */
 struct ds_record_graph {
         struct ds_record head;
         uint64_t graph;
+};
+
+#define DS_GRAPH_CHANGES_MAX 32768u /* most bytes of the changes in one record */
+
+/* New parameters of one node of a graph. A LAUNCH, COPY or MEMSET follows, of the same type and size as the node's
+ * record, whose head.stream is ignored. */
+struct ds_graph_change {
+        uint32_t node; /* index of the node in the graph's file */
+        uint32_t size; /* bytes of the change, including this header; a multiple of 8 */
 };
 
 /*

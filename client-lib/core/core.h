@@ -231,6 +231,14 @@ int dsc_graph_create(dsc_session *s, const void *file, size_t bytes, uint64_t *r
 int dsc_graph_update(dsc_session *s, uint64_t graph, const void *file, size_t bytes);
 int dsc_graph_destroy(dsc_session *s, uint64_t graph);
 int dsc_graph_launch(dsc_session *s, uint32_t stream, uint64_t graph, uint64_t *ret_seq);
+/* Most bytes of changes per call of the next two functions; 0: the daemon or the transport does not support them. */
+size_t dsc_graph_changes_max(dsc_session *s);
+/* Changes nodes of a graph (struct ds_graph_change of proto/wire.h, in the order of the nodes) for later launches. It
+ * counts as an operation of the stream, but waits for nothing. */
+int dsc_graph_change(dsc_session *s, uint32_t stream, uint64_t graph, const void *changes, size_t bytes);
+/* As dsc_graph_launch(), after changing nodes. */
+int dsc_graph_change_launch(
+        dsc_session *s, uint32_t stream, uint64_t graph, const void *changes, size_t bytes, uint64_t *ret_seq);
 
 /*
  * Tensor maps (cuTensorMapEncodeTiled and others of cuda.h). The daemon's driver makes them from these arguments alone;

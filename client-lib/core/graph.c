@@ -2,8 +2,9 @@
 /*
  * Instantiated graphs
  *
- * A graph's nodes are sent once, in a sealed memory file that the daemon keeps, so that the graph's id survives the
- * worker. A launch is one record.
+ * A graph's nodes are sent once, in a memory file that the daemon keeps, so that the graph's id survives the worker. The
+ * file is not sealed against writes, because the daemon writes changes of nodes into it. A launch is one record. It can
+ * contain changes of nodes.
  */
 #include "core/internal.h"
 
@@ -34,8 +35,7 @@ static int sealed_file(dsc_session *s, const void *bytes, size_t size, int *ret_
         int fd = memfd_create("detshare-graph", MFD_CLOEXEC | MFD_ALLOW_SEALING);
         if (fd < 0)
                 return DSC__OUT_OF_MEMORY;
-        if (write_all(fd, bytes, size) < 0 ||
-                fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
+        if (write_all(fd, bytes, size) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
                 close(fd);
                 return DSC__OUT_OF_MEMORY;
         }
@@ -58,6 +58,7 @@ int dsc_graph_create(dsc_session *s, const void *file, size_t bytes, uint64_t *r
         if (r)
                 return r;
         *ret_graph = answer.reply->graph_create->graph;
+        atomic_store(&s->graph_changes, answer.reply->graph_create->changes);
         dsc__answer_clear(&answer);
         return 0;
 }
@@ -94,17 +95,42 @@ static int launch_call(dsc_session *s, uint32_t stream, uint64_t graph, uint64_t
         return dsc__submit_call(s, stream, &request, ret_seq);
 }
 
+/* Puts a record of a graph into the ring. */
+static int submit_graph(dsc_session *s, uint16_t type, uint32_t stream, uint64_t graph, const void *changes,
+        size_t bytes, uint64_t *ret_seq)
+{
+        const struct ds_record_graph record = {
+                .head = {.type = type, .stream = (uint16_t)stream},
+                .graph = graph,
+        };
+        return dsc__submit(s, &record.head, sizeof(record), changes, bytes, ret_seq);
+}
+
 int dsc_graph_launch(dsc_session *s, uint32_t stream, uint64_t graph, uint64_t *ret_seq)
 {
-        if (stream >= DS_STREAMS_MAX)
+        return dsc_graph_change_launch(s, stream, graph, NULL, 0, ret_seq);
+}
+
+size_t dsc_graph_changes_max(dsc_session *s)
+{
+        return s->socket_only || !atomic_load(&s->graph_changes) ? 0 : DS_GRAPH_CHANGES_MAX;
+}
+
+int dsc_graph_change(dsc_session *s, uint32_t stream, uint64_t graph, const void *changes, size_t bytes)
+{
+        if (stream >= DS_STREAMS_MAX || bytes > dsc_graph_changes_max(s))
+                return DSC__INVALID_VALUE;
+        return submit_graph(s, DS_RECORD_CHANGE, stream, graph, changes, bytes, NULL);
+}
+
+int dsc_graph_change_launch(
+        dsc_session *s, uint32_t stream, uint64_t graph, const void *changes, size_t bytes, uint64_t *ret_seq)
+{
+        if (stream >= DS_STREAMS_MAX || (bytes && bytes > dsc_graph_changes_max(s)))
                 return DSC__INVALID_VALUE;
         if (s->socket_only)
                 return launch_call(s, stream, graph, ret_seq);
         if (dsc__output_waits(s))
                 dsc__output_new(s, false);
-        const struct ds_record_graph record = {
-                .head = {.type = DS_RECORD_GRAPH, .stream = (uint16_t)stream},
-                .graph = graph,
-        };
-        return dsc__submit(s, &record.head, sizeof(record), NULL, 0, ret_seq);
+        return submit_graph(s, DS_RECORD_GRAPH, stream, graph, changes, bytes, ret_seq);
 }

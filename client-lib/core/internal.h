@@ -200,6 +200,7 @@ struct dsc_session {
                 /* true: no note is needed any more, because it was printed or a thread has read the device's clock */
                 _Atomic bool over;
         } note;
+        _Atomic bool graph_changes; /* true: the daemon accepts changes of graphs' nodes in the ring */
         /* true: the line about the fault was printed; false again after a reset of the session */
         _Atomic bool fault_told;
         struct dsc__coloured *coloured; /* state of coloured.h; NULL until it is first used */

@@ -121,6 +121,7 @@ CUresult dcu_exec_refresh(struct dcu_exec *exec)
                 (void)dsc_graph_destroy(dcu.session, old->id);
         exec->build = build;
         exec->stale = 0;
+        dcu_exec_unchanged(exec);
         if (old) {
                 pthread_mutex_lock(&dcu.lock);
                 retire(exec, old);
@@ -215,6 +216,7 @@ static void free_exec(struct dcu_exec *exec)
         struct dcu_exec_build *build = exec->build;
 
         claim_memory(exec->graph, -1);
+        free(exec->changed);
         if (build) {
                 if (build->epoch == atomic_load(&dcu.epoch))
                         (void)dsc_graph_destroy(dcu.session, build->id);
@@ -387,18 +389,20 @@ static CUresult set_locked(struct dcu_exec *exec, CUgraphNode handle, struct dcu
         const struct dcu_node *node = dcu_node_of(handle);
         struct dcu_node *own = node ? counterpart(exec->graph, node) : NULL;
         CUgraphExecUpdateResultInfo info;
+        enum dcu_difference difference;
         struct dcu_work *old;
 
         if (!own || dcu_work_change(own->work, *work) != CU_GRAPH_EXEC_UPDATE_SUCCESS)
                 return CUDA_ERROR_INVALID_VALUE;
-        exec->stale = 1;
         if (own->work->type == CU_GRAPH_NODE_TYPE_GRAPH)
                 return dcu_graph_compare(own->work->child, (*work)->child, &info) == CU_GRAPH_EXEC_UPDATE_SUCCESS
-                               ? dcu_graph_take_over(own->work->child, (*work)->child)
+                               ? dcu_graph_take_over(exec, own->work->child, (*work)->child)
                                : CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+        difference = dcu_work_difference(own->work, *work);
         old = own->work;
         own->work = *work;
         *work = old;
+        dcu_exec_changed(exec, own, difference);
         return CUDA_SUCCESS;
 }
 
@@ -432,8 +436,7 @@ static CUresult update_locked(struct dcu_exec *exec, CUgraph handle, CUgraphExec
         info->result = dcu_graph_compare(exec->graph, graph, info);
         if (info->result != CU_GRAPH_EXEC_UPDATE_SUCCESS)
                 return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
-        r = dcu_graph_take_over(exec->graph, graph);
-        exec->stale = 1;
+        r = dcu_graph_take_over(exec, exec->graph, graph);
         if (r != CUDA_SUCCESS)
                 info->result = CU_GRAPH_EXEC_UPDATE_ERROR;
         return r;

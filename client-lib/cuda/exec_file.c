@@ -26,7 +26,9 @@ struct writer {
         uint8_t *bytes;
         size_t used, space;
         uint32_t n;
-        struct dcu_exec_build *build;
+        uint16_t type;                /* type of the last record */
+        int changes;                  /* 1: writes changes of nodes, not nodes */
+        struct dcu_exec_build *build; /* NULL if `changes` is 1 */
 };
 
 /* Records on which the next record depends, by position in the file. */
@@ -54,6 +56,29 @@ static CUresult reserve(struct writer *w, size_t bytes)
         return CUDA_SUCCESS;
 }
 
+/* Appends one record with its payload as a change of the node. */
+static CUresult emit_change(struct writer *w, const struct dcu_node *node, struct ds_record *record, size_t size,
+        const void *payload, size_t payload_size)
+{
+        size_t bytes = (sizeof(struct ds_graph_change) + size + payload_size + 7) & ~(size_t)7;
+        struct ds_graph_change head = {node->record, (uint32_t)bytes};
+        CUresult r = reserve(w, bytes);
+        uint8_t *p;
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        p = w->bytes + w->used;
+        memset(p + bytes - 8, 0, 8);
+        record->size = (uint32_t)(size + payload_size);
+        memcpy(p, &head, sizeof(head));
+        memcpy(p + sizeof(head), record, size);
+        if (payload_size)
+                memcpy(p + sizeof(head) + size, payload, payload_size);
+        w->used += bytes;
+        w->n++;
+        return CUDA_SUCCESS;
+}
+
 /* Appends one record with its payload and sets the record's size. */
 static CUresult emit(struct writer *w, const struct dcu_node *node, struct after after, struct ds_record *record,
         size_t size, const void *payload, size_t payload_size)
@@ -62,9 +87,13 @@ static CUresult emit(struct writer *w, const struct dcu_node *node, struct after
         size_t bytes = (offset + size + payload_size + 7) & ~(size_t)7;
         struct ds_graph_node head = {
                 (uint32_t)bytes, after.n, (uint32_t)offset, node && node->disabled ? DS_GRAPH_NODE_DISABLED : 0};
-        CUresult r = reserve(w, bytes);
+        CUresult r;
         uint8_t *p;
 
+        w->type = record->type;
+        if (w->changes)
+                return emit_change(w, node, record, size, payload, payload_size);
+        r = reserve(w, bytes);
         if (r != CUDA_SUCCESS)
                 return r;
         p = w->bytes + w->used;
@@ -244,6 +273,8 @@ static CUresult emit_copy(struct writer *w, const struct dcu_node *node, struct 
                 r = dcu_copy_places(&box, &dst, &src);
         if (r != CUDA_SUCCESS)
                 return r;
+        if (w->changes && (dst == DCU_PLACE_HOST || src == DCU_PLACE_HOST || box.depth > 1))
+                return CUDA_ERROR_NOT_SUPPORTED;
         if (dst == DCU_PLACE_HOST || src == DCU_PLACE_HOST)
                 return emit_staged(w, node, after, &box, dst, src);
         dcu_copy_join(&box);
@@ -391,6 +422,13 @@ static CUresult write_node(struct writer *w, const struct dcu_node *node, struct
         }
 }
 
+/* 1: a change of the node, of which record `begin` was the first, can be sent as a change of one record. */
+static int is_changeable(const struct writer *w, uint32_t begin)
+{
+        return w->n == begin + 1 &&
+               (w->type == DS_RECORD_LAUNCH || w->type == DS_RECORD_COPY || w->type == DS_RECORD_MEMSET);
+}
+
 /* Writes a graph. Its nodes without dependencies depend on `outer`. Sets each node's `count` to the position of its
  * last record. */
 static CUresult write_graph(struct writer *w, const struct dcu_graph *graph, struct after outer)
@@ -401,11 +439,13 @@ static CUresult write_graph(struct writer *w, const struct dcu_graph *graph, str
 
         for (uint32_t i = 0; i < graph->n_nodes && r == CUDA_SUCCESS; i++) {
                 struct dcu_node *node = order[i];
+                const uint32_t begin = w->n;
 
                 for (uint32_t k = 0; k < node->n_deps; k++)
                         deps[k] = node->deps[k].node->count;
                 r = write_node(w, node, node->n_deps ? (struct after){deps, node->n_deps} : outer);
                 node->count = w->n - 1;
+                node->record = is_changeable(w, begin) ? begin : DCU_RECORD_NONE;
         }
         free(order);
         free(deps);
@@ -459,5 +499,24 @@ CUresult dcu_exec_file(struct dcu_graph *graph, void **ret_file, size_t *ret_byt
         *ret_file = w.bytes;
         *ret_bytes = w.used;
         *ret_build = w.build;
+        return CUDA_SUCCESS;
+}
+
+CUresult dcu_exec_changes(const struct dcu_exec *exec, uint8_t **ret_changes, size_t *ret_bytes)
+{
+        struct writer w = {.changes = 1};
+        CUresult r = CUDA_SUCCESS;
+
+        for (uint32_t i = 0; i < exec->n_changed && r == CUDA_SUCCESS; i++) {
+                r = write_node(&w, exec->changed[i], (struct after){NULL, 0});
+                if (r == CUDA_SUCCESS && w.n != i + 1)
+                        r = CUDA_ERROR_NOT_SUPPORTED;
+        }
+        if (r != CUDA_SUCCESS) {
+                free(w.bytes);
+                return r;
+        }
+        *ret_changes = w.bytes;
+        *ret_bytes = w.used;
         return CUDA_SUCCESS;
 }

@@ -122,13 +122,15 @@ static CUresult launch_locked(struct dcu_exec *exec, uint32_t slot)
         CUresult r;
 
         look_at_events(exec);
+        if (exec->n_changed && !dsc_graph_changes_max(dcu.session))
+                exec->stale = 1;
         r = dcu_exec_refresh(exec);
         if (r == CUDA_SUCCESS)
                 r = take_memory(exec);
         if (r == CUDA_SUCCESS)
                 r = wait_for_others(exec, slot);
         if (r == CUDA_SUCCESS)
-                r = dcu_result(dsc_graph_launch(dcu.session, slot, exec->build->id, &seq));
+                r = dcu_exec_launch(exec, slot, &seq);
         if (r != CUDA_SUCCESS)
                 return r;
         exec->launched = 1;

@@ -169,15 +169,17 @@ CUgraphExecUpdateResult dcu_graph_compare(
         return result;
 }
 
-/* Clones the work of all nodes before any node changes, so that a failure changes nothing. */
-static CUresult clone_works(struct dcu_node **nodes, uint32_t n, struct dcu_work ***ret)
+/* Clones those works that cannot be copied into the old ones, before any node changes, so that a failure changes
+ * nothing. */
+static CUresult clone_works(struct dcu_node **from, struct dcu_node **to, uint32_t n, struct dcu_work ***ret)
 {
         struct dcu_work **works = calloc(n + 1, sizeof(struct dcu_work *));
         CUresult r = works ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 
         for (uint32_t i = 0; i < n && r == CUDA_SUCCESS; i++) {
-                if (nodes[i]->work->type != CU_GRAPH_NODE_TYPE_GRAPH)
-                        r = dcu_work_clone(nodes[i]->work, &works[i]);
+                if (to[i]->work->type != CU_GRAPH_NODE_TYPE_GRAPH &&
+                        dcu_work_difference(from[i]->work, to[i]->work) == DCU_LARGE)
+                        r = dcu_work_clone(to[i]->work, &works[i]);
         }
         if (r != CUDA_SUCCESS) {
                 for (uint32_t i = 0; works && i < n; i++) {
@@ -191,26 +193,40 @@ static CUresult clone_works(struct dcu_node **nodes, uint32_t n, struct dcu_work
         return r;
 }
 
-CUresult dcu_graph_take_over(struct dcu_graph *from, const struct dcu_graph *to)
+/* Replaces the work of a node. clone: a copy of `work`, which the node takes; NULL if the difference is not LARGE. */
+static CUresult take_work(
+        struct dcu_exec *exec, struct dcu_node *node, const struct dcu_work *work, struct dcu_work *clone)
+{
+        enum dcu_difference difference = DCU_LARGE;
+
+        if (work->type == CU_GRAPH_NODE_TYPE_GRAPH)
+                return dcu_graph_take_over(exec, node->work->child, work->child);
+        if (clone) {
+                dcu_work_drop(node->work);
+                node->work = clone;
+        } else {
+                difference = dcu_work_difference(node->work, work);
+                if (difference == DCU_SMALL)
+                        dcu_work_adopt(node->work, work);
+        }
+        dcu_exec_changed(exec, node, difference);
+        return CUDA_SUCCESS;
+}
+
+CUresult dcu_graph_take_over(struct dcu_exec *exec, struct dcu_graph *from, const struct dcu_graph *to)
 {
         struct dcu_node **a = NULL, **b = NULL;
         struct dcu_work **works = NULL;
+        uint32_t i = 0;
         CUresult r = dcu_graph_order(from, &a);
 
         if (r == CUDA_SUCCESS)
                 r = dcu_graph_order(to, &b);
         if (r == CUDA_SUCCESS)
-                r = clone_works(b, to->n_nodes, &works);
-        for (uint32_t i = 0; r == CUDA_SUCCESS && i < to->n_nodes; i++) {
-                if (!works[i]) {
-                        r = dcu_graph_take_over(a[i]->work->child, b[i]->work->child);
-                        continue;
-                }
-                dcu_work_drop(a[i]->work);
-                a[i]->work = works[i];
-                works[i] = NULL;
-        }
-        for (uint32_t i = 0; works && i < to->n_nodes; i++) {
+                r = clone_works(a, b, to->n_nodes, &works);
+        for (; i < to->n_nodes && r == CUDA_SUCCESS; i++)
+                r = take_work(exec, a[i], b[i]->work, works[i]);
+        for (; works && i < to->n_nodes; i++) {
                 if (works[i])
                         dcu_work_drop(works[i]);
         }

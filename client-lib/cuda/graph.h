@@ -22,6 +22,8 @@
 #define DCU_GRAPH_DEPTH_MAX 32u    /* most levels of nested child graphs */
 #define DCU_GRAPH_NODES_MAX 65536u /* most nodes of a graph, with those of child graphs, as in the protocol */
 
+#define DCU_RECORD_NONE UINT32_MAX
+
 struct dcu_launch;
 struct dcu_box;
 struct dcu_node;
@@ -71,10 +73,14 @@ struct dcu_node {
         struct dcu_edge *deps;
         struct dcu_node **users; /* nodes that depend on this one, once per edge */
         uint32_t n_deps, deps_space, n_users, users_space;
-        uint32_t index;       /* index in graph->nodes */
-        uint32_t seen;        /* number of the last walk (dcu_walk_new()) that visited the node */
-        uint32_t count;       /* scratch value of a walk, for example a position */
-        uint32_t disabled;    /* 1: a node of an instantiated graph that does nothing at launch */
+        uint32_t index;    /* index in graph->nodes */
+        uint32_t seen;     /* number of the last walk (dcu_walk_new()) that visited the node */
+        uint32_t count;    /* scratch value of a walk, for example a position */
+        uint32_t disabled; /* 1: a node of an instantiated graph that does nothing at launch */
+        /* index of the node's only record in the file of an instantiated graph; DCU_RECORD_NONE: a change of the node
+         * needs a new file */
+        uint32_t record;
+        uint32_t changed;     /* 1: the node is in exec->changed */
         CUgraphNode original; /* handle of the node that it was cloned from */
 };
 

@@ -455,6 +455,14 @@ struct ds_device_ops {
          * Never stops the context: instances whose transfer would stop it are not transferred. After a transfer
          * `from` is no longer ready on any rung. Launches in flight are not affected. */
         void (*graph_take)(ds_device *device, ds_device_graph *from, ds_device_graph *to);
+        /*
+         * Changes n nodes of a graph in its instances: node at[i] becomes nodes[i], of the same kind and dependencies.
+         * The new parameters are copied. No launch of the graph may be in flight. Returns 0, and the caller then changes
+         * the nodes that it gave to graph_new() likewise; or an error (_NOT_SUPPORTED: these changes need a new graph),
+         * and nothing has changed. Never stops the context.
+         */
+        int (*graph_change)(ds_device *device, uint32_t space, ds_device_graph *graph, const uint32_t *at,
+                const struct ds_device_node *nodes, uint32_t n);
         /* Frees the graph. Never stops the context, even with launches in flight: the part that would is deferred. */
         ds_device_graph *(*graph_free)(ds_device *device, ds_device_graph *graph);
 

@@ -241,7 +241,7 @@ static int take_graph(struct taking *taking, const Detshare__Internal__RestoreGr
 {
         if (*fd < 0)
                 return refuse(taking, "a graph's file is missing");
-        if (restore->bytes > DS_GRAPH_BYTES_MAX || !ds_page_file_has(*fd, restore->bytes, F_SEAL_WRITE))
+        if (restore->bytes > DS_GRAPH_BYTES_MAX || !ds_page_file_has(*fd, restore->bytes, 0))
                 return refuse(taking, "a graph's file has the wrong kind or size");
         return ds_ledger_restore_graph(taking->session->ledger, restore, fd)
                        ? refuse(taking, "the records of its graphs are invalid")

@@ -580,9 +580,10 @@ static void take_graph(struct ds_session_call *call, Detshare__Request *request,
         uint64_t bytes = request->call_case == DETSHARE__REQUEST__CALL_GRAPH_CREATE ? request->graph_create->bytes
                                                                                     : request->graph_update->bytes;
 
-        if (bytes > DS_GRAPH_BYTES_MAX || !ds_page_file_has(fds[0], bytes, F_SEAL_WRITE)) {
+        if (bytes > DS_GRAPH_BYTES_MAX || !ds_page_file_has(fds[0], bytes, 0)) {
                 ds_session_call_fail(call, DETSHARE__STATUS__BAD_PARAMETER,
-                        "the graph's file is not a sealed memory file of %llu bytes; at most %u are accepted",
+                        "the graph's file is not a memory file of %llu bytes, sealed against shrinking, growing and "
+                        "more seals; at most %u bytes are accepted",
                         (unsigned long long)bytes, DS_GRAPH_BYTES_MAX);
                 return;
         }

@@ -91,6 +91,7 @@ static void call_free(struct dsw_call *call)
         session->n_blocked -= call->row->blocks ? 1 : 0;
         /* the client's thread that waited for this reply runs from now on, so the session counts as active */
         session->active_wall_ns = session->worker->wall_ns();
+        dsw_graph_put(session, call->graph);
         ds_close(call->fd);
         ds_free(call->raw);
         ds_free(call);

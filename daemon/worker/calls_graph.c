@@ -23,10 +23,11 @@ enum dsw_outcome dsw_calls_graph_create(struct dsw_call *call, const Detshare__R
         const char *why = "the graph cannot be made";
         int r;
 
-        r = dsw_graph_create(call->session, 0, call->fd, create->bytes, &result.graph, &why);
+        r = dsw_graph_create(call->session, 0, call->fd, create->bytes, &call->graph, &result.graph, &why);
         if (r)
                 return graph_failed(call, r, why);
         reply.result_case = DETSHARE__REPLY__RESULT_GRAPH_CREATE;
+        result.changes = 1;
         reply.graph_create = &result;
         note.graph = result.graph;
         ledger.graph_added = &note;

@@ -66,13 +66,15 @@ enum dsw_outcome dsw_calls_launch(struct dsw_call *call, const Detshare__Request
 enum dsw_outcome dsw_calls_graph_launch(struct dsw_call *call, const Detshare__Request *request)
 {
         struct dsw_stream *stream = work_stream(call, request->graph_launch->stream);
+        const struct ds_record_graph launch = {
+                .head = {DS_RECORD_GRAPH, 0, sizeof(launch)}, .graph = request->graph_launch->graph};
         const char *why = "";
         uint64_t seq = 0;
         int status;
 
         if (!stream)
                 return DSW_ANSWERED;
-        status = dsw_work_graph(stream, request->graph_launch->graph, &seq, &why);
+        status = dsw_work_graph(stream, &launch, NULL, &seq, &why);
         return work_answer(call, status, seq, why);
 }
 

@@ -230,13 +230,14 @@ static void control_restore_graph(ds_worker *worker, struct control_message *mes
         const Detshare__Internal__RestoreGraph *restore = message->body->restore_graph;
         struct dsw_session *session = control_session(worker, message, restore->session);
         int r = DETSHARE__STATUS__BAD_REQUEST;
+        struct dsw_graph *made = NULL;
         const char *why;
         uint64_t id;
 
         if (!session)
                 return;
         if (message->n_fds == 1 && restore->graph)
-                r = dsw_graph_create(session, restore->graph, message->fds[0], restore->bytes, &id, &why);
+                r = dsw_graph_create(session, restore->graph, message->fds[0], restore->bytes, &made, &id, &why);
         /* a module or memory that the graph names may already be gone: then only a launch of the graph fails */
         control_answer(worker, message, r == DS_CUDA_INVALID_HANDLE || r == DS_CUDA_INVALID_VALUE ? 0 : r,
                 "restoring a graph");

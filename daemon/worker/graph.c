@@ -8,82 +8,31 @@
  * at the first launch after that. A launch is one operation with a reference to the graph. Its parts point into the
  * copy, and nothing is copied again.
  *
- * An update creates another graph under the same id: launches in flight keep the old one. The new graph takes over the
- * device's instances where possible.
+ * An update (GraphUpdate) creates another graph under the same id: launches in flight keep the old one. The new graph
+ * takes over the device's instances where possible. The ring's records can change single nodes. If no launch of the
+ * graph is in flight, such changes are made in place, and cost time for the changed nodes only. Otherwise they create
+ * another graph too.
  *
- * The supervisor keeps the files and passes them to the next worker, after memory and modules. A graph that cannot be
- * restored because a module that it names is gone causes an error only when it is launched.
+ * The supervisor keeps the files and passes them to the next worker, after memory and modules. The worker writes
+ * changes of nodes into the file when it applies them, so the next worker gets the graph as the last record of the ring
+ * left it. A graph that cannot be restored because a module that it names is gone causes an error only when it is
+ * launched.
  */
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "sched/kstat.h"
 #include "util/error.h"
+#include "worker/graph_internal.h"
 #include "worker/graph_piece.h"
-#include "worker/internal.h"
 
-/* The time that the worker needs for one ring record is also enough to check 4 nodes of a graph, or to visit 32
- * nodes. */
-#define GRAPH_CHECKED_PER_RECORD 4u
-#define GRAPH_SEEN_PER_RECORD 32u
 /* launches kernel by kernel before the graph is cut; by then its kernels' times are known */
 #define GRAPH_CUT_LAUNCHES 4u
 #define GRAPH_CUT_UPDATES 4u /* a graph with more updates is not cut, because each would need all its pieces again */
-
-struct graph_node {
-        uint32_t offset;           /* offset of its struct ds_graph_node in file */
-        uint8_t nothing;           /* the node is empty, disabled, or copies no bytes */
-        struct dsw_kernel *kernel; /* LAUNCH; valid because its module is not unloaded before its launches end */
-};
-
-struct dsw_graph {
-        uint64_t id;
-        UT_hash_handle hh;
-        uint32_t refs; /* held by the session's table and by every launch in flight */
-        uint32_t n_nodes;
-        uint64_t bytes; /* size of `file`, bytes */
-        uint64_t charge;
-        uint8_t *file;
-        struct graph_node *nodes;
-        struct ds_device_node *device_nodes; /* nodes as the device sees them; NULL if sched.device is NULL */
-        uint64_t checked;                    /* value of session->n_taken at the last successful check */
-        uint32_t n_odd;                      /* nodes that cannot be part of a device graph */
-        uint32_t n_events;
-        uint32_t n_launches, n_updates; /* n_launches counts only launches kernel by kernel */
-        struct dsw_pieces *pieces;      /* NULL: the graph is not cut into pieces */
-        struct ds_sched_graph sched;
-};
-
-static int graph_refuse(int status, const char **ret_why, const char *why)
-{
-        *ret_why = why;
-        return status;
-}
-
-static int graph_bad(const char **ret_why, const char *why)
-{
-        return graph_refuse(DS_CUDA_INVALID_VALUE, ret_why, why);
-}
-
-static const struct ds_graph_node *node_at(const struct dsw_graph *graph, uint32_t index)
-{
-        return (const void *)(graph->file + graph->nodes[index].offset);
-}
-
-static const uint32_t *node_deps(const struct ds_graph_node *node)
-{
-        return (const void *)(node + 1);
-}
-
-static struct ds_record *node_record(const struct dsw_graph *graph, uint32_t index)
-{
-        const struct ds_graph_node *node = node_at(graph, index);
-
-        return (void *)(graph->file + graph->nodes[index].offset + node->record_offset);
-}
 
 /* --- creation and destruction ------------------------------------------------------------------------------------- */
 
@@ -102,6 +51,7 @@ static void graph_free(struct dsw_session *session, struct dsw_graph *graph)
         ds_free(graph->device_nodes);
         ds_free(graph->nodes);
         ds_free(graph->file);
+        ds_close(graph->fd);
         ds_free(graph);
 }
 
@@ -114,7 +64,7 @@ void dsw_graph_put(struct dsw_session *session, struct dsw_graph *graph)
                 graph_free(session, graph);
 }
 
-static struct dsw_graph *graph_find(const struct dsw_session *session, uint64_t id)
+struct dsw_graph *dsw_graph_find(const struct dsw_session *session, uint64_t id)
 {
         struct dsw_graph *graph;
 
@@ -131,7 +81,7 @@ static void graph_drop(struct dsw_session *session, struct dsw_graph *graph)
 
 int dsw_graph_destroy(struct dsw_session *session, uint64_t id)
 {
-        struct dsw_graph *graph = graph_find(session, id);
+        struct dsw_graph *graph = dsw_graph_find(session, id);
 
         if (!graph)
                 return -ENOENT;
@@ -200,6 +150,9 @@ static int graph_load(
                 return graph_refuse(DS_CUDA_OUT_OF_MEMORY, ret_why, "the daemon is out of memory");
         if (graph_read(fd, graph->file, bytes))
                 return graph_bad(ret_why, "the graph's file is too short");
+        graph->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+        if (graph->fd < 0)
+                return graph_refuse(DS_CUDA_OUT_OF_MEMORY, ret_why, "the daemon has too many open files");
         graph->bytes = bytes;
         graph->n_nodes = header.n_nodes; /* a later change of the client's file has no effect: the count is copied */
         return 0;
@@ -333,16 +286,9 @@ static int check_event(struct dsw_session *session, struct graph_node *node, con
         return graph_refuse(DS_CUDA_INVALID_HANDLE, ret_why, "a graph records an unknown event");
 }
 
-/* Whether everything that the node names (kernel, memory, event) exists and its arguments are valid. */
-static int graph_check_node(struct dsw_session *session, struct dsw_graph *graph, uint32_t index, const char **ret_why)
+int dsw_graph_check_record(
+        struct dsw_session *session, struct graph_node *node, struct ds_record *record, const char **ret_why)
 {
-        struct graph_node *node = &graph->nodes[index];
-        struct ds_record *record = node_record(graph, index);
-
-        if (node_at(graph, index)->flags & DS_GRAPH_NODE_DISABLED) {
-                node->nothing = 1;
-                return 0;
-        }
         switch (record->type) {
         case DS_RECORD_LAUNCH:
                 return check_launch(session, node, (void *)record, ret_why);
@@ -362,6 +308,14 @@ static int graph_check_node(struct dsw_session *session, struct dsw_graph *graph
         }
 }
 
+static int graph_check_node(struct dsw_session *session, struct dsw_graph *graph, uint32_t index, const char **ret_why)
+{
+        if (!(node_at(graph, index)->flags & DS_GRAPH_NODE_DISABLED))
+                return dsw_graph_check_record(session, &graph->nodes[index], node_record(graph, index), ret_why);
+        graph->nodes[index].nothing = 1;
+        return 0;
+}
+
 static int graph_check(struct dsw_session *session, struct dsw_graph *graph, const char **ret_why)
 {
         int r = 0;
@@ -375,18 +329,16 @@ static int graph_check(struct dsw_session *session, struct dsw_graph *graph, con
 
 /* --- the graph of the device -------------------------------------------------------------------------------------- */
 
-static void device_node_fill(const struct dsw_graph *graph, uint32_t index, struct ds_device_node *ret)
+void dsw_graph_device_node_of(const struct ds_graph_node *at, const struct graph_node *node,
+        const struct ds_record *record, struct ds_device_node *ret)
 {
-        const struct ds_graph_node *node = node_at(graph, index);
-        const struct ds_record *record = node_record(graph, index);
-
-        *ret = (struct ds_device_node){.n_deps = node->n_deps, .deps = node_deps(node)};
-        if (graph->nodes[index].nothing)
+        *ret = (struct ds_device_node){.n_deps = at->n_deps, .deps = node_deps(at)};
+        if (node->nothing)
                 return;
         switch (record->type) {
         case DS_RECORD_LAUNCH:
                 ret->kind = DS_NODE_LAUNCH;
-                ret->launch = node_launch(&graph->nodes[index], (const void *)record);
+                ret->launch = node_launch(node, (const void *)record);
                 break;
         case DS_RECORD_COPY:
                 ret->kind = DS_NODE_COPY;
@@ -399,6 +351,11 @@ static void device_node_fill(const struct dsw_graph *graph, uint32_t index, stru
         default:
                 break;
         }
+}
+
+static void device_node_fill(const struct dsw_graph *graph, uint32_t index, struct ds_device_node *ret)
+{
+        dsw_graph_device_node_of(node_at(graph, index), &graph->nodes[index], node_record(graph, index), ret);
 }
 
 uint32_t dsw_graph_n_nodes(const struct dsw_graph *graph)
@@ -460,6 +417,14 @@ static void graph_describe(struct dsw_session *session, struct dsw_graph *graph)
         }
 }
 
+void dsw_graph_describe_again(struct dsw_session *session, struct dsw_graph *graph)
+{
+        graph->sched = (struct ds_sched_graph){.device = graph->sched.device};
+        graph->n_odd = graph->n_events = 0;
+        graph_describe(session, graph);
+        session->graph_cost += graph->n_nodes / GRAPH_SEEN_PER_RECORD;
+}
+
 /* Creates the device's graph if possible. Returns 0, also if the graph must be launched kernel by kernel; or
  * OUT_OF_MEMORY. */
 static int graph_offer(struct dsw_session *session, struct dsw_graph *graph, const char **ret_why)
@@ -495,6 +460,7 @@ static int graph_make(
                 return graph_refuse(DS_CUDA_OUT_OF_MEMORY, ret_why, "the daemon is out of memory");
         graph->id = id;
         graph->refs = 1;
+        graph->fd = -1;
         r = graph_load(session, graph, fd, bytes, ret_why);
         if (!r)
                 r = graph_frames(graph, ret_why);
@@ -510,6 +476,49 @@ static int graph_make(
         }
         *ret = graph;
         return 0;
+}
+
+/* Copies the nodes of `old`, with the changes, into an empty graph. */
+static int graph_copy_nodes(struct dsw_session *session, struct dsw_graph *graph, const struct dsw_graph *old,
+        const struct dsw_changes *changes, const char **ret_why)
+{
+        int r = graph_charge(session, graph, old->charge, ret_why);
+
+        if (r)
+                return r;
+        graph->file = ds_alloc(old->bytes);
+        graph->nodes = ds_alloc(DS_MAX(old->n_nodes, 1u) * sizeof(*graph->nodes));
+        if (!graph->file || !graph->nodes)
+                return graph_refuse(DS_CUDA_OUT_OF_MEMORY, ret_why, "the daemon is out of memory");
+        graph->bytes = old->bytes;
+        graph->n_nodes = old->n_nodes;
+        memcpy(graph->file, old->file, old->bytes);
+        memcpy(graph->nodes, old->nodes, old->n_nodes * sizeof(*graph->nodes));
+        dsw_graph_write(graph, changes);
+        return graph_check(session, graph, ret_why);
+}
+
+int dsw_graph_copy(struct dsw_session *session, const struct dsw_graph *old, const struct dsw_changes *changes,
+        struct dsw_graph **ret, const char **ret_why)
+{
+        struct dsw_graph *graph = ds_alloc0(1, sizeof(*graph));
+        int r;
+
+        if (!graph)
+                return graph_refuse(DS_CUDA_OUT_OF_MEMORY, ret_why, "the daemon is out of memory");
+        graph->id = old->id;
+        graph->refs = 1;
+        graph->fd = -1;
+        r = graph_copy_nodes(session, graph, old, changes, ret_why);
+        if (!r) {
+                graph_describe(session, graph);
+                r = graph_offer(session, graph, ret_why);
+        }
+        if (r)
+                dsw_graph_put(session, graph);
+        else
+                *ret = graph;
+        return r;
 }
 
 static int graph_add(struct dsw_session *session, struct dsw_graph *graph, const char **ret_why)
@@ -536,20 +545,31 @@ static int graph_build(struct dsw_session *session, const struct dsw_graph *grap
         return 1;
 }
 
-int dsw_graph_create(
-        struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, uint64_t *ret_id, const char **ret_why)
+/* Makes the graph, or checks again the one that was made before the session waited for a stop. */
+static int graph_make_once(
+        struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, struct dsw_graph **kept, const char **ret_why)
+{
+        if (!*kept)
+                return graph_make(session, id ? id : session->graph_id + 1, fd, bytes, kept, ret_why);
+        return (*kept)->checked == session->n_taken ? 0 : graph_check(session, *kept, ret_why);
+}
+
+int dsw_graph_create(struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, struct dsw_graph **kept,
+        uint64_t *ret_id, const char **ret_why)
 {
         struct dsw_graph *graph;
         int r;
 
-        if (id && graph_find(session, id))
+        if (id && dsw_graph_find(session, id))
                 return graph_refuse(DETSHARE__STATUS__BAD_REQUEST, ret_why, "a graph with this id exists already");
         if (session->n_graphs >= DSW_SESSION_GRAPHS_MAX)
                 return graph_refuse(DETSHARE__STATUS__QUOTA, ret_why, "the session has too many graphs");
-        r = graph_make(session, id ? id : session->graph_id + 1, fd, bytes, &graph, ret_why);
-        if (r)
-                return r;
-        r = id || graph_build(session, graph) ? graph_add(session, graph, ret_why) : DSW_WORK_E_STALLED;
+        r = graph_make_once(session, id, fd, bytes, kept, ret_why);
+        if (!r && !id && !graph_build(session, *kept))
+                return DSW_WORK_E_STALLED;
+        graph = DS_TAKE_PTR(*kept);
+        if (!r)
+                r = graph_add(session, graph, ret_why);
         if (r) {
                 dsw_graph_put(session, graph);
                 return r;
@@ -574,43 +594,49 @@ static int graph_is_alike(const struct dsw_graph *a, const struct dsw_graph *b)
         return 1;
 }
 
-int dsw_graph_update(struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, const char **ret_why)
+int dsw_graph_replace(struct dsw_session *session, struct dsw_graph *old, struct dsw_graph *graph, const char **ret_why)
 {
-        struct dsw_graph *old = graph_find(session, id), *graph;
         ds_worker *worker = session->worker;
         int r;
 
-        if (!old)
-                return graph_refuse(DS_CUDA_INVALID_HANDLE, ret_why, "update of an unknown graph");
-        r = graph_make(session, id, fd, bytes, &graph, ret_why);
-        if (!r && !graph_is_alike(old, graph))
-                r = graph_bad(ret_why, "an update of a graph has other nodes than the graph");
-        else if (r)
-                return r;
-        if (!r) {
-                HASH_DEL(session->graphs, old);
-                session->n_graphs--;
-                r = graph_add(session, graph, ret_why);
-                if (r && graph_add(session, old, ret_why))
-                        /* not even the old graph fits into memory any more: the session loses it */
-                        dsw_graph_put(session, old);
-        }
+        HASH_DEL(session->graphs, old);
+        session->n_graphs--;
+        r = graph_add(session, graph, ret_why);
+        if (r && graph_add(session, old, ret_why))
+                /* not even the old graph fits into memory any more: the session loses it */
+                dsw_graph_put(session, old);
         if (r) {
                 dsw_graph_put(session, graph);
                 return r;
         }
-        graph->n_updates = old->n_updates + 1;
+        graph->n_updates = old->n_updates + (old->n_updates < UINT32_MAX);
         if (old->sched.device && graph->sched.device)
                 worker->ops->graph_take(worker->device, old->sched.device, graph->sched.device);
         dsw_graph_put(session, old);
         return 0;
 }
 
+int dsw_graph_update(struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, const char **ret_why)
+{
+        struct dsw_graph *old = dsw_graph_find(session, id), *graph;
+        int r;
+
+        if (!old)
+                return graph_refuse(DS_CUDA_INVALID_HANDLE, ret_why, "update of an unknown graph");
+        r = graph_make(session, id, fd, bytes, &graph, ret_why);
+        if (r)
+                return r;
+        if (graph_is_alike(old, graph))
+                return dsw_graph_replace(session, old, graph, ret_why);
+        dsw_graph_put(session, graph);
+        return graph_bad(ret_why, "an update of a graph has other nodes than the graph");
+}
+
 /* --- launches ----------------------------------------------------------------------------------------------------- */
 
 int dsw_graph_get(struct dsw_session *session, uint64_t id, struct dsw_graph **ret, const char **ret_why)
 {
-        struct dsw_graph *graph = graph_find(session, id);
+        struct dsw_graph *graph = dsw_graph_find(session, id);
         int r = 0;
 
         if (!graph)

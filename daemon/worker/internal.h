@@ -14,6 +14,7 @@
  *   vmm.c      memory that the client maps itself                  stirs.c   requests a context switch of the GPU
  *   pages.c    threads that allocate and free pinned pages         user.c    limits shared by all sessions of a user
  *   graph.c    graphs that clients instantiated                    graph_piece.c  pieces of graphs sent as small graphs
+ *   graph_change.c  changes of single nodes of graphs
  *   host.c     host functions of clients                           value.c   waiting for values in memory
  *   shared.c   events that sessions share                          observe.c activity, explanations, traces
  *   forms.c    transformed variants of kernels                     pool.c    memory whose channels are known (pool.h)
@@ -421,6 +422,7 @@ struct dsw_call {
         } slab;
         size_t sleeper; /* index among the sleepers + 1, 0 = none */
         struct dsw_op *op;
+        struct dsw_graph *graph; /* GraphCreate: the graph, made before the stop in which it is instantiated */
         int status;
         int shared; /* 1: counted in n_shared_syncs */
 };
@@ -734,14 +736,22 @@ int dsw_work_memset(
 int dsw_work_event(struct dsw_stream *stream, uint64_t event, uint64_t *ret_seq, const char **ret_why);
 int dsw_work_wait(struct dsw_stream *stream, uint32_t other, uint64_t seq, uint64_t *ret_seq, const char **ret_why);
 
-int dsw_work_graph(struct dsw_stream *stream, uint64_t graph, uint64_t *ret_seq, const char **ret_why);
+/* changes: what follows `record` in the client's memory */
+int dsw_work_graph(struct dsw_stream *stream, const struct ds_record_graph *record, const void *changes,
+        uint64_t *ret_seq, const char **ret_why);
+int dsw_work_change(struct dsw_stream *stream, const struct ds_record_graph *record, const void *changes,
+        uint64_t *ret_seq, const char **ret_why);
 
 /* graph.c */
 /* Instantiates a graph from a copy of a client's file. id 0 = assign a new one. Returns 0; a CUDA error or daemon
- * status with *ret_why; DSW_WORK_E_STALLED (retry in the next quiesce); or a negative errno. */
-int dsw_graph_create(
-        struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, uint64_t *ret_id, const char **ret_why);
+ * status with *ret_why; DSW_WORK_E_STALLED (retry in the next quiesce, with the same *kept, NULL at first); or a negative
+ * errno. */
+int dsw_graph_create(struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, struct dsw_graph **kept,
+        uint64_t *ret_id, const char **ret_why);
 int dsw_graph_update(struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, const char **ret_why);
+/* Applies changes of nodes (struct ds_graph_change) to later launches, or none of them. `from` is memory that the
+ * client can write. Returns as dsw_graph_create(); STALLED: try again when a launch of the graph has ended. */
+int dsw_graph_change(struct dsw_session *session, uint64_t id, const void *from, uint32_t bytes, const char **ret_why);
 int dsw_graph_destroy(struct dsw_session *session, uint64_t id); /* returns 0 or -ENOENT */
 void dsw_graph_destroy_all(struct dsw_session *session);
 /* Takes a reference for a launch if all that the graph names exists. Returns 0 or an error with *ret_why. */

@@ -43,7 +43,15 @@ void dsw_limits_init(struct dsw_limits *limits, const struct ds_device_info *inf
         limits->clusters = limits_attribute(info, ATTR_CLUSTERS, 0);
 }
 
-/* Exact size of a record of this type; for a launch, the minimum size. 0: unknown type. */
+/* Most bytes that may follow the fixed part of a record of this type. */
+static uint32_t record_more(uint16_t type)
+{
+        if (type == DS_RECORD_LAUNCH)
+                return DS_RECORD_PARAMS_MAX;
+        return type == DS_RECORD_GRAPH || type == DS_RECORD_CHANGE ? DS_GRAPH_CHANGES_MAX : 0;
+}
+
+/* Size of the fixed part of a record of this type. 0: unknown type. */
 static uint32_t record_size(uint16_t type)
 {
         switch (type) {
@@ -60,6 +68,7 @@ static uint32_t record_size(uint16_t type)
         case DS_RECORD_WAIT:
                 return sizeof(struct ds_record_wait);
         case DS_RECORD_GRAPH:
+        case DS_RECORD_CHANGE:
                 return sizeof(struct ds_record_graph);
         case DS_RECORD_HOST:
                 return sizeof(struct ds_record_host);
@@ -85,7 +94,7 @@ const char *dsw_record_check_head(const struct ds_record *head, uint64_t positio
                 return "record crosses the end of the ring";
         if (head->type == DS_RECORD_PAD)
                 return slots == DS_RING_SLOTS - position ? NULL : "padding does not end with the ring";
-        if (head->size > DSW_RECORD_MAX || (head->type != DS_RECORD_LAUNCH && head->size != least))
+        if (head->size - least > record_more(head->type))
                 return "record too long";
         if (head->stream >= DS_STREAMS_MAX)
                 return "stream out of range";
@@ -119,7 +128,8 @@ const char *dsw_record_check_node(const struct ds_record *record, uint64_t avail
 {
         uint32_t least = record_size(record->type);
 
-        if (!least || record->type == DS_RECORD_WAIT || record->type == DS_RECORD_GRAPH)
+        if (!least || record->type == DS_RECORD_WAIT || record->type == DS_RECORD_GRAPH ||
+                record->type == DS_RECORD_CHANGE)
                 return "a graph's node cannot be a record of this type";
         if (record->size < least || record->size > available)
                 return "the record of a graph's node is too short, or longer than the node";

@@ -102,8 +102,12 @@ static struct ds_record ring_read_head(const uint8_t *slot)
 /* Copies a record's fixed part once, with the header that was checked instead of the one in the ring. */
 static void ring_copy(const uint8_t *slot, const struct ds_record *head, union ring_record *ret)
 {
-        size_t size = head->type == DS_RECORD_LAUNCH ? sizeof(ret->launch) : head->size;
+        size_t size = head->size;
 
+        if (head->type == DS_RECORD_LAUNCH)
+                size = sizeof(ret->launch);
+        if (head->type == DS_RECORD_GRAPH || head->type == DS_RECORD_CHANGE)
+                size = sizeof(ret->graph);
         assert(size <= sizeof(*ret));
         memcpy(ret, slot, size);
         ret->head = *head;
@@ -124,7 +128,9 @@ static int ring_dispatch(
         case DS_RECORD_EVENT:
                 return dsw_work_event(stream, record->event.event, &seq, ret_why);
         case DS_RECORD_GRAPH:
-                return dsw_work_graph(stream, record->graph.graph, &seq, ret_why);
+                return dsw_work_graph(stream, &record->graph, slot + sizeof(record->graph), &seq, ret_why);
+        case DS_RECORD_CHANGE:
+                return dsw_work_change(stream, &record->graph, slot + sizeof(record->graph), &seq, ret_why);
         case DS_RECORD_HOST:
                 return dsw_work_host(stream, record->host.id, &seq, ret_why);
         case DS_RECORD_VALUE:
@@ -147,11 +153,12 @@ static enum ring_outcome ring_fault(struct dsw_session *session, const char *rea
 static enum ring_outcome ring_record(struct dsw_session *session, const uint8_t *slot, const struct ds_record *head)
 {
         struct dsw_stream *stream = dsw_stream_find(session, head->stream);
+        const uint32_t params = head->type == DS_RECORD_LAUNCH ? head->size : 0;
         union ring_record record;
         const char *why = NULL;
         int status = 0;
 
-        if (stream && !dsw_op_room(session, stream, head->size))
+        if (stream && !dsw_op_room(session, stream, params))
                 return RING_STALLED;
         ring_copy(slot, head, &record);
         why = dsw_record_check_body(&record.head);

@@ -153,14 +153,26 @@ int dsw_work_event(struct dsw_stream *stream, uint64_t id, uint64_t *ret_seq, co
         return 0;
 }
 
-int dsw_work_graph(struct dsw_stream *stream, uint64_t id, uint64_t *ret_seq, const char **ret_why)
+int dsw_work_change(struct dsw_stream *stream, const struct ds_record_graph *record, const void *changes,
+        uint64_t *ret_seq, const char **ret_why)
+{
+        int r = dsw_graph_change(stream->session, record->graph, changes, record->head.size - sizeof(*record), ret_why);
+
+        return r ? r : work_mark(stream, 0, ret_seq, ret_why);
+}
+
+int dsw_work_graph(struct dsw_stream *stream, const struct ds_record_graph *record, const void *changes,
+        uint64_t *ret_seq, const char **ret_why)
 {
         struct dsw_session *session = stream->session;
         struct dsw_graph *graph;
         struct dsw_op *op;
-        int r;
+        int r = 0;
 
-        r = dsw_graph_get(session, id, &graph, ret_why);
+        if (record->head.size > sizeof(*record))
+                r = dsw_graph_change(session, record->graph, changes, record->head.size - sizeof(*record), ret_why);
+        if (!r)
+                r = dsw_graph_get(session, record->graph, &graph, ret_why);
         if (r)
                 return r;
         op = dsw_op_room(session, stream, 0) ? dsw_op_new(session, DS_OP_GRAPH, 0) : NULL;

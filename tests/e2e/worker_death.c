@@ -82,6 +82,27 @@ static int graph(dsc_session *s, const struct dsc_kernel *kernel, uint64_t p, ui
         return graph_make(s, kernel, 4, 256, 30, params, sizeof(params[0]), id);
 }
 
+/* Launches the graph after changing its last node to another value. */
+static int changed(dsc_session *s, const struct dsc_kernel *kernel, uint64_t p, uint32_t value, uint64_t id)
+{
+        struct {
+                struct ds_graph_change change;
+                struct ds_record_launch launch;
+                uint64_t p;
+                uint32_t n, value;
+        } c = {{29, sizeof(c)},
+                {.head = {DS_RECORD_LAUNCH, 0, sizeof(c) - sizeof(c.change)},
+                        .kernel = kernel->id,
+                        .grid = {4, 1, 1},
+                        .block = {256, 1, 1},
+                        .params_size = 16},
+                p, 1024, value};
+
+        if (!dsc_graph_changes_max(s)) /* over the socket alone */
+                return graph(s, kernel, p, value - 29, &id) || dsc_graph_launch(s, 0, id, NULL);
+        return dsc_graph_change_launch(s, 0, id, &c, sizeof(c), NULL);
+}
+
 /* Child process: writes 'r' when ready, waits for a byte, then verifies its memory. Exit status 0: all checks
  * passed. */
 static int idle_client(int in, int out)
@@ -99,7 +120,8 @@ static int idle_client(int in, int out)
         for (uint32_t i = 0; i < WORDS; i++)
                 host[i] = i * 2654435761u;
         if (dsc_write(s, 0, p, 0, host, 0, WORDS * 4, 1) || launch(s, &fill, q, 1024, 7) ||
-                graph(s, &fill, q, 100, &id) || dsc_graph_launch(s, 0, id, NULL) || dsc_wait_all(s))
+                graph(s, &fill, q, 100, &id) || dsc_graph_launch(s, 0, id, NULL) || changed(s, &fill, q, 300, id) ||
+                dsc_wait_all(s))
                 return 11;
         if (write(out, "r", 1) != 1 || read(in, &c, 1) != 1)
                 return 12;
@@ -112,9 +134,11 @@ static int idle_client(int in, int out)
         for (int i = 0; i < 1024; i++)
                 if (back[i] != 9)
                         return 16;
-        /* in the new worker the graph exists as before and can be updated */
-        if (dsc_graph_launch(s, 0, id, NULL) || dsc_read(s, 0, back, 0, q, 0, 4096, 1) || back[77] != 129)
+        /* in the new worker the graph exists as before, with its change, and can be changed and updated */
+        if (dsc_graph_launch(s, 0, id, NULL) || dsc_read(s, 0, back, 0, q, 0, 4096, 1) || back[77] != 300)
                 return 18;
+        if (changed(s, &fill, q, 400, id) || dsc_read(s, 0, back, 0, q, 0, 4096, 1) || back[77] != 400)
+                return 20;
         if (graph(s, &fill, q, 200, &id) || dsc_graph_launch(s, 0, id, NULL) ||
                 dsc_read(s, 0, back, 0, q, 0, 4096, 1) || back[77] != 229)
                 return 19;

@@ -171,11 +171,13 @@ Test(graphs, nodes_correspond_by_their_place_in_the_order, .init = start, .fini 
         CUgraphExecUpdateResultInfo info = {0};
         struct dcu_graph *one = new_graph(), *two = new_graph();
         struct dcu_node *a = host(one), *b = empty(one), *d = empty(two), *c = host(two), *more;
+        struct dcu_exec exec = {.graph = one};
 
         cr_assert_eq(dcu_node_connect(a, b, NULL), CUDA_SUCCESS);
         cr_assert_eq(dcu_node_connect(c, d, NULL), CUDA_SUCCESS);
         cr_expect_eq(dcu_graph_compare(one, two, &info), CU_GRAPH_EXEC_UPDATE_SUCCESS);
-        cr_expect_eq(dcu_graph_take_over(one, two), CUDA_SUCCESS);
+        cr_expect_eq(dcu_graph_take_over(&exec, one, two), CUDA_SUCCESS);
+        cr_expect(!exec.stale && !exec.n_changed, "equal graphs need no new file");
         more = empty(two);
         cr_expect_eq(dcu_graph_compare(one, two, &info), CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED);
         cr_expect_null(info.errorNode);

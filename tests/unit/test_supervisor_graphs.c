@@ -31,6 +31,7 @@ Test(graphs, only_files_that_cannot_change)
         fx_start(&f);
         conn = fx_session(&f);
         cr_assert_eq(create_status(conn, 4096, 4096, SEALS), 0);
+        cr_assert_eq(create_status(conn, 4096, 4096, SEALS & ~F_SEAL_WRITE), 0, "the worker writes into it");
         cr_assert_eq(create_status(conn, 4096, 100, SEALS), DETSHARE__STATUS__BAD_PARAMETER);
         cr_assert_eq(create_status(conn, 4096, 4097, SEALS), DETSHARE__STATUS__BAD_PARAMETER);
         cr_assert_eq(create_status(conn, 4096, 4096, 0), DETSHARE__STATUS__BAD_PARAMETER);

@@ -10,7 +10,7 @@
 #include "worker/graph_piece.h"
 
 /* Number of whole graphs and of single kernels launched on the device. */
-static uint32_t whole, singles;
+static uint32_t whole, singles, made, changed; /* launches, new graphs of the device, nodes changed in place */
 static ds_worker *watched; /* asserts that BE graphs are not launched whole while this worker's LS sessions have work */
 static uint32_t watched_space;
 /* NULL, or the client that launches then_graph at the next launch of a whole graph, before the device has that graph */
@@ -49,11 +49,21 @@ static int count_single(ds_device *device, const struct ds_launch *launch, uint6
 static int check_deps(
         ds_device *device, uint32_t space, const struct ds_device_node *nodes, uint32_t n, ds_device_graph **ret)
 {
+        made++;
         for (uint32_t i = 0; i < n; i++) {
                 cr_assert_eq(nodes[i].n_deps, i > 0);
                 cr_assert(!i || nodes[i].deps[0] == i - 1);
         }
         return ds_cuda_ops.graph_new(device, space, nodes, n, ret);
+}
+
+static int count_changed(ds_device *device, uint32_t space, ds_device_graph *graph, const uint32_t *at,
+        const struct ds_device_node *nodes, uint32_t n)
+{
+        int r = ds_cuda_ops.graph_change(device, space, graph, at, nodes, n);
+
+        changed += r ? 0 : n;
+        return r;
 }
 
 static struct wt *open_policy(const char *policy)
@@ -65,8 +75,9 @@ static struct wt *open_policy(const char *policy)
         counting.graph_launch = count_whole;
         counting.launch = count_single;
         counting.graph_new = check_deps;
+        counting.graph_change = count_changed;
         wt_ops = &counting;
-        whole = singles = 0;
+        whole = singles = made = changed = 0;
         watched = NULL;
         then = NULL;
         wt_tick = 200 * DS_NS_PER_US;
@@ -236,6 +247,56 @@ Test(worker_graph_whole, updates, .timeout = 60)
         cr_assert_eq(wt_sync_all(t, &be.client), 0);
         cr_assert_eq(word(t, &be, 0), expected);
         cr_assert_gt(whole, 0);
+        wt_client_close(t, &be.client);
+        wt_close(t);
+}
+
+/* A change costs the changed nodes only: no new graph of the device, and no other node is given to the driver. */
+Test(worker_graph_whole, changes_cost_what_changed, .timeout = 60)
+{
+        struct wt *t = open_counting();
+        struct side be = side_open(t, 1, DETSHARE__CLASS__BE);
+        struct changes c = {.bytes = 0};
+        uint32_t expected = stepped(0, 100);
+        uint64_t graph;
+
+        steps(&be, 100);
+        cr_assert_eq(create(t, &be, &graph), 0);
+        run(t, &be, graph, 1);
+        for (uint32_t round = 1; round <= 10; round++) {
+                change_poke(&c, 40, be.step, be.memory, 40 * round);
+                change_poke(&c, 60, be.step, be.memory, 60 * round);
+                change_send(&be, &c, DS_RECORD_GRAPH, graph);
+                cr_assert_eq(wt_sync_all(t, &be.client), 0);
+                for (uint32_t i = 0; i < 100; i++)
+                        expected = expected * 3 + (i == 40 || i == 60 ? i * round : i);
+        }
+        cr_assert_eq(word(t, &be, 0), expected);
+        cr_assert_eq(made, 1);
+        cr_assert_eq(changed, 20);
+        cr_assert_eq(whole, 11);
+        cr_assert_eq(singles, 0);
+        wt_client_close(t, &be.client);
+        wt_close(t);
+}
+
+/* The driver refuses a change: the launch has the new parameters all the same. */
+Test(worker_graph_whole, a_refused_change, .timeout = 60)
+{
+        struct changes c = {.bytes = 0};
+        struct side be;
+        uint64_t graph;
+        struct wt *t;
+
+        setenv("FAKE_CUDA_FAIL", "cuGraphExecKernelNodeSetParams:1:999", 1);
+        t = open_counting();
+        be = side_open(t, 1, DETSHARE__CLASS__BE);
+        steps(&be, 10);
+        cr_assert_eq(create(t, &be, &graph), 0);
+        change_poke(&c, 9, be.step, be.memory, 1000);
+        change_send(&be, &c, DS_RECORD_GRAPH, graph);
+        cr_assert_eq(wt_sync_all(t, &be.client), 0);
+        cr_assert_eq(word(t, &be, 0), stepped(0, 9) * 3 + 1000);
         wt_client_close(t, &be.client);
         wt_close(t);
 }

@@ -385,6 +385,7 @@ const struct ds_device_ops ds_cuda_ops = {
         .graph_ready = cuda_graph_ready,
         .graph_launch = cuda_graph_launch,
         .graph_take = cuda_graph_take,
+        .graph_change = cuda_graph_change,
         .graph_free = cuda_graph_free,
         .fence = cuda_fence,
         .abort = cuda_abort,

@@ -570,6 +570,41 @@ void cuda_graph_take(ds_device *device, ds_device_graph *from, ds_device_graph *
         graph_want(device, from, 0);
 }
 
+/* Sets the nodes in the instance of one rung. An instance that the driver does not change is dropped, so launches on
+ * that rung are launched node by node until it is built again. */
+static void instance_change(ds_device *device, ds_device_graph *graph, uint32_t rung, const uint32_t *at,
+        const struct ds_device_node *nodes, uint32_t n)
+{
+        CUresult result = CUDA_SUCCESS;
+
+        for (uint32_t i = 0; !result && i < n; i++)
+                if (!nodes_are_same(&graph->nodes[at[i]], &nodes[i]))
+                        result = instance_set(device, graph->at[rung], at[i], &nodes[i], device->rungs[rung]->context);
+        if (!result)
+                return;
+        (void)ds_cuda_failed(device, result, "new parameters of a graph's nodes");
+        instance_goes(device, DS_TAKE_PTR(graph->at[rung]));
+}
+
+int cuda_graph_change(ds_device *device, uint32_t id, ds_device_graph *graph, const uint32_t *at,
+        const struct ds_device_node *nodes, uint32_t n)
+{
+        struct cuda_space *space = cuda_space_find(device, id);
+        int r = 0;
+
+        if (!space || device->lost || graph->n_jobs)
+                return DS_CUDA_NOT_SUPPORTED;
+        for (uint32_t i = 0; !r && i < n; i++) {
+                r = node_fits(device, space, &nodes[i]);
+                if (!r && !node_can_become(&graph->nodes[at[i]], &nodes[i]))
+                        r = DS_CUDA_NOT_SUPPORTED;
+        }
+        for (uint32_t rung = 0; !r && rung < device->n_rungs; rung++)
+                if (graph->at[rung])
+                        instance_change(device, graph, rung, at, nodes, n);
+        return r;
+}
+
 /* --- work for a quiesce ------------------------------------------------------------------------------------------- */
 
 size_t cuda_graphs_put_off(const ds_device *device)

@@ -406,6 +406,8 @@ int cuda_graph_build(ds_device *device, ds_device_graph *graph, uint32_t rung);
 int cuda_graph_ready(ds_device *device, ds_device_graph *graph, uint32_t rung);
 int cuda_graph_launch(ds_device *device, const struct ds_graph_launch *launch, uint64_t token);
 void cuda_graph_take(ds_device *device, ds_device_graph *from, ds_device_graph *to);
+int cuda_graph_change(ds_device *device, uint32_t space, ds_device_graph *graph, const uint32_t *at,
+        const struct ds_device_node *nodes, uint32_t n);
 ds_device_graph *cuda_graph_free(ds_device *device, ds_device_graph *graph);
 /* adds the job, a launch of the graph, to the graph's jobs in flight */
 void cuda_graph_get(ds_device_graph *graph, struct cuda_job *job);

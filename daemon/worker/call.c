@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "worker/graph.h"
 #include "worker/internal.h"
 
 /* Answers a request for which no struct dsw_call could be created. */

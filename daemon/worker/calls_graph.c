@@ -4,6 +4,7 @@
  *
  * The file of a GraphCreate or GraphUpdate comes from the client unchecked. graph.c copies it before it checks it.
  */
+#include "worker/graph.h"
 #include "worker/internal.h"
 
 static enum dsw_outcome graph_failed(struct dsw_call *call, int status, const char *why)

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "util/error.h"
+#include "worker/graph.h"
 #include "worker/internal.h"
 
 #define CONTROL_POLICIES_MAX 12u /* per page; a page is one frame to a client */

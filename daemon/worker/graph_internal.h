@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "worker/internal.h"
+#include "worker/graph.h"
 
 /* The time that the worker needs for one ring record is also enough to check 4 nodes of a graph, or to visit 32
  * nodes. */

@@ -742,26 +742,7 @@ int dsw_work_graph(struct dsw_stream *stream, const struct ds_record_graph *reco
 int dsw_work_change(struct dsw_stream *stream, const struct ds_record_graph *record, const void *changes,
         uint64_t *ret_seq, const char **ret_why);
 
-/* graph.c */
-/* Instantiates a graph from a copy of a client's file. id 0 = assign a new one. Returns 0; a CUDA error or daemon
- * status with *ret_why; DSW_WORK_E_STALLED (retry in the next quiesce, with the same *kept, NULL at first); or a negative
- * errno. */
-int dsw_graph_create(struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, struct dsw_graph **kept,
-        uint64_t *ret_id, const char **ret_why);
-int dsw_graph_update(struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, const char **ret_why);
-/* Applies changes of nodes (struct ds_graph_change) to later launches, or none of them. `from` is memory that the
- * client can write. Returns as dsw_graph_create(); STALLED: try again when a launch of the graph has ended. */
-int dsw_graph_change(struct dsw_session *session, uint64_t id, const void *from, uint32_t bytes, const char **ret_why);
-int dsw_graph_destroy(struct dsw_session *session, uint64_t id); /* returns 0 or -ENOENT */
-void dsw_graph_destroy_all(struct dsw_session *session);
-/* Takes a reference for a launch if all that the graph names exists. Returns 0 or an error with *ret_why. */
-int dsw_graph_get(struct dsw_session *session, uint64_t id, struct dsw_graph **ret, const char **ret_why);
-void dsw_graph_put(struct dsw_session *session, struct dsw_graph *graph); /* NULL is allowed */
-/* Fills in the fields of a graph launch that the scheduler needs. */
-void dsw_graph_prepare(struct dsw_session *session, struct dsw_graph *graph, struct ds_op *op);
-/* after submission of a graph: records the graph's events */
-void dsw_graph_record_events(struct dsw_session *session, const struct dsw_graph *graph);
-int dsw_graph_unfold(void *user, struct ds_op *graph, struct ds_op **ret); /* see ds_op_unfold_fn */
+/* graph.h has the other functions of graph.c */
 /* Reports that memory, a module or an event was freed: graphs that may name it must be checked again. */
 static inline void dsw_graph_taken(struct dsw_session *session)
 {

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "util/error.h"
+#include "worker/graph.h"
 #include "worker/graph_piece.h"
 #include "worker/internal.h"
 

@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "worker/graph.h"
 #include "worker/graph_piece.h"
 #include "worker/internal.h"
 

@@ -17,6 +17,7 @@
 
 #include "util/error.h"
 #include "util/text.h"
+#include "worker/graph.h"
 #include "worker/internal.h"
 
 struct dsw_session *dsw_session_find(ds_worker *worker, uint64_t id)

@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "worker/graph.h"
 #include "worker/internal.h"
 
 static int work_refuse(int status, const char **ret_why, const char *why)

@@ -582,9 +582,12 @@ $(BUILD)/bench/gpu_%: $(BUILD)/obj/tests/bench/gpu_%.o | $(LIBRARIES)
 	$(CC) $(LDFLAGS) -o $@ $^ $(CUDA_STUB) -Wl,-rpath-link,$(BUILD)
 
 e2e: $(BUILD)/bench/gpu_first
+$(BUILD)/bench/copy_sweep: $(BUILD)/obj/tests/bench/copy_sweep.o $(BUILD)/libdetshare-client.so
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/..' -o $@ $< -L$(BUILD) -ldetshare-client
 .PHONY: bench-gpu-build bench-gpu-run # internal
 .PHONY: bench-gpu
-bench-gpu-build: all $(GPU_BENCH) $(BUILD)/tests/gpu/forms
+bench-gpu-build: all $(GPU_BENCH) $(BUILD)/bench/copy_sweep $(BUILD)/tests/gpu/forms
 bench-gpu-run: bench-gpu-build
 	@$(WITH_TOOLKIT) tests/bench/gpu.sh $(BUILD)
 bench-gpu: deps ## the same natively and under DetShare | a GPU

@@ -23,12 +23,12 @@
 #include "core/internal.h"
 #include "core/uncached.h"
 
-#define LARGE_BYTES (1u << 20)
-#define N_LARGE 12u
+#define LARGE_AREA (12u << 20)      /* bytes of the arena that are cut into large pieces */
+#define LARGE_BYTES_MIN (64u << 10) /* smallest size of a large piece */
+#define N_LARGE_MAX (LARGE_AREA / LARGE_BYTES_MIN)
 #define SMALL_BYTES 4096u
 #define N_SMALL 1024u
-#define N_PIECES (N_LARGE + N_SMALL)
-#define READ_AHEAD 4u
+#define READ_AHEAD_MAX 16u
 #define CALL_BYTES 61440u
 #define OWNER_NAP_NS 50000
 #define ALLOCATE_BYTES (256u << 10) /* pages that a read allocates between two looks at its operation */
@@ -36,20 +36,25 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-_Static_assert(N_LARGE *LARGE_BYTES + N_SMALL * SMALL_BYTES <= DS_ARENA_BYTES, "pieces do not fit the arena");
+_Static_assert(LARGE_AREA + N_SMALL * SMALL_BYTES <= DS_ARENA_BYTES, "pieces do not fit the arena");
+
+static struct dsc_copy_tuning tuning = {
+        .piece_bytes = 1u << 20, .read_ahead = 4, .write_method = DSC_COPY_UNCACHED, .read_method = DSC_COPY_UNCACHED};
 
 enum piece_state { PIECE_FREE, PIECE_FLIGHT, PIECE_OWNED };
 
 struct piece {
-        uint64_t seq; /* sequence number of the operation that uses the piece; 0: none yet */
+        uint64_t seq;  /* sequence number of the operation that uses the piece; 0: none yet */
+        uint64_t turn; /* number of pieces that were taken before this one */
         uint16_t stream;
         uint8_t state;
 };
 
 struct dsc__arena {
         uint64_t address, bytes;
-        uint32_t next_large, next_small;
-        struct piece pieces[N_PIECES]; /* large pieces first */
+        uint32_t next_small;
+        uint64_t turns;                             /* number of pieces taken so far */
+        struct piece pieces[N_LARGE_MAX + N_SMALL]; /* large pieces first */
 };
 
 /* A rectangle of bytes in device and host memory, and how much of it is copied so far. */
@@ -59,6 +64,7 @@ struct job {
         uint8_t *host;
         uint64_t host_pitch, width, height;
         uint64_t row, column;
+        uint32_t method; /* enum dsc_copy_method */
 };
 
 struct part {
@@ -113,37 +119,62 @@ void dsc__arena_drop(dsc_session *s)
 
 static uint64_t piece_address(const struct dsc__arena *arena, uint32_t piece)
 {
-        if (piece < N_LARGE)
-                return arena->address + (uint64_t)piece * LARGE_BYTES;
-        return arena->address + (uint64_t)N_LARGE * LARGE_BYTES + (uint64_t)(piece - N_LARGE) * SMALL_BYTES;
+        if (piece < N_LARGE_MAX)
+                return arena->address + (uint64_t)piece * tuning.piece_bytes;
+        return arena->address + LARGE_AREA + (uint64_t)(piece - N_LARGE_MAX) * SMALL_BYTES;
 }
 
-static bool take_locked(dsc_session *s, struct piece *piece)
+static bool take_locked(dsc_session *s, uint32_t at)
 {
+        struct piece *piece = &s->memory.arena->pieces[at];
         if (piece->state == PIECE_OWNED || (piece->state == PIECE_FLIGHT && !dsc__ended(s, piece->stream, piece->seq)))
                 return false;
-        *piece = (struct piece){.state = PIECE_OWNED};
+        *piece = (struct piece){.state = PIECE_OWNED, .turn = s->memory.arena->turns++};
         return true;
+}
+
+/*
+ * Takes the first free large piece, so that a copy uses few pieces again and again, whose lines are in a cache. 1:
+ * *ret_piece is the piece. 0: none is free; *ret_busy is the one in flight for the longest time, or any owned one.
+ */
+static int large_locked(dsc_session *s, uint32_t *ret_piece, struct piece *ret_busy)
+{
+        const struct dsc__arena *arena = s->memory.arena;
+        const struct piece *busy = &arena->pieces[0];
+        for (uint32_t at = 0; at < LARGE_AREA / tuning.piece_bytes; at++) {
+                const struct piece *piece = &arena->pieces[at];
+                if (take_locked(s, at)) {
+                        *ret_piece = at;
+                        return 1;
+                }
+                if (piece->state == PIECE_FLIGHT && (busy->state != PIECE_FLIGHT || piece->turn < busy->turn))
+                        busy = piece;
+        }
+        *ret_busy = *busy;
+        return 0;
+}
+
+/* As large_locked(), in turn: with hundreds of small copies in flight, the next piece is the likeliest to be free. */
+static int small_locked(dsc_session *s, uint32_t *ret_piece, struct piece *ret_busy)
+{
+        struct dsc__arena *arena = s->memory.arena;
+        for (uint32_t i = 0; i < N_SMALL; i++) {
+                const uint32_t at = N_LARGE_MAX + (arena->next_small + i) % N_SMALL;
+                if (!take_locked(s, at))
+                        continue;
+                *ret_piece = at;
+                arena->next_small = (at - N_LARGE_MAX + 1) % N_SMALL;
+                return 1;
+        }
+        *ret_busy = arena->pieces[N_LARGE_MAX + arena->next_small];
+        return 0;
 }
 
 /* Takes a free piece of the arena. 1: *ret_piece is the piece. 0: none is free; *ret_busy is one to wait for. */
 static int try_piece(dsc_session *s, bool small, uint32_t *ret_piece, struct piece *ret_busy)
 {
-        struct dsc__arena *arena = s->memory.arena;
-        const uint32_t first = small ? N_LARGE : 0, n = small ? N_SMALL : N_LARGE;
-        uint32_t *next = small ? &arena->next_small : &arena->next_large;
-        int found = 0;
         pthread_mutex_lock(&s->memory.arena_lock);
-        for (uint32_t i = 0; i < n && !found; i++) {
-                const uint32_t at = first + (*next + i) % n;
-                if (!take_locked(s, &arena->pieces[at]))
-                        continue;
-                *ret_piece = at;
-                *next = (at - first + 1) % n;
-                found = 1;
-        }
-        if (!found)
-                *ret_busy = arena->pieces[first + *next];
+        const int found = (small ? small_locked : large_locked)(s, ret_piece, ret_busy);
         pthread_mutex_unlock(&s->memory.arena_lock);
         return found;
 }
@@ -171,7 +202,8 @@ static int get_piece(dsc_session *s, bool small, uint32_t *ret_piece)
 static void set_piece(dsc_session *s, uint32_t piece, enum piece_state state, uint32_t stream, uint64_t seq)
 {
         pthread_mutex_lock(&s->memory.arena_lock);
-        s->memory.arena->pieces[piece] = (struct piece){.state = state, .stream = (uint16_t)stream, .seq = seq};
+        struct piece *p = &s->memory.arena->pieces[piece];
+        *p = (struct piece){.state = state, .stream = (uint16_t)stream, .seq = seq, .turn = p->turn};
         pthread_mutex_unlock(&s->memory.arena_lock);
 }
 
@@ -218,13 +250,15 @@ static bool next_part(struct job *job, uint64_t limit, struct part *ret)
         return true;
 }
 
-static void copy_rows(uint8_t *to, uint64_t to_pitch, const uint8_t *from, uint64_t from_pitch, const struct part *part)
+static void copy_rows(uint8_t *to, uint64_t to_pitch, const uint8_t *from, uint64_t from_pitch, const struct part *part,
+        uint32_t method)
 {
         for (uint64_t i = 0; i < part->rows; i++)
-                if (part->width >= DSC__UNCACHED_BYTES)
-                        dsc__copy_uncached(to + i * to_pitch, from + i * from_pitch, part->width);
-                else
+                if (method == DSC_COPY_CACHED || part->width < SMALL_BYTES)
                         memcpy(to + i * to_pitch, from + i * from_pitch, part->width);
+                else
+                        dsc__copy_uncached(
+                                to + i * to_pitch, from + i * from_pitch, part->width, method == DSC_COPY_PREFETCHED);
 }
 
 /* --- through the arena --- */
@@ -250,7 +284,7 @@ static int submit_part(dsc_session *s, const struct job *job, struct part *part,
 
 static uint64_t part_limit(const struct job *job)
 {
-        return job->width <= SMALL_BYTES && job->height <= SMALL_BYTES / job->width ? SMALL_BYTES : LARGE_BYTES;
+        return job->width <= SMALL_BYTES && job->height <= SMALL_BYTES / job->width ? SMALL_BYTES : tuning.piece_bytes;
 }
 
 static int write_staged(dsc_session *s, struct job *job)
@@ -263,7 +297,7 @@ static int write_staged(dsc_session *s, struct job *job)
                 if (r)
                         return r;
                 uint8_t *staged = (uint8_t *)(uintptr_t)piece_address(s->memory.arena, part.piece);
-                copy_rows(staged, part.width, part.host, job->host_pitch, &part);
+                copy_rows(staged, part.width, part.host, job->host_pitch, &part, job->method);
                 r = submit_part(s, job, &part, true);
                 set_piece(s, part.piece, r ? PIECE_FREE : PIECE_FLIGHT, job->stream, part.seq);
                 if (r)
@@ -278,8 +312,8 @@ static int read_ahead(
 {
         const bool small = limit == SMALL_BYTES;
         struct piece busy;
-        while (*started - finished < READ_AHEAD && job->row < job->height) {
-                struct part *part = &parts[*started % READ_AHEAD];
+        while (*started - finished < tuning.read_ahead && job->row < job->height) {
+                struct part *part = &parts[*started % READ_AHEAD_MAX];
                 int r = 0;
                 uint32_t piece;
                 if (*started == finished)
@@ -319,25 +353,25 @@ static void allocate_pages(
 
 static int read_staged(dsc_session *s, struct job *job)
 {
-        struct part parts[READ_AHEAD];
+        struct part parts[READ_AHEAD_MAX];
         uint64_t started = 0, finished = 0;
         int r = 0;
         const uint64_t limit = job->height ? part_limit(job) : 0;
-        const bool large = limit == LARGE_BYTES && job->height == 1;
+        const bool large = limit != SMALL_BYTES && job->height == 1;
         const uintptr_t from = (uintptr_t)job->host, end = from + job->width;
         while (!r && (r = read_ahead(s, job, parts, &started, finished, limit)) == 0 && finished < started) {
-                const struct part *part = &parts[finished++ % READ_AHEAD];
+                const struct part *part = &parts[finished++ % READ_AHEAD_MAX];
                 const uint8_t *staged = (const uint8_t *)(uintptr_t)piece_address(s->memory.arena, part->piece);
                 if (large && finished == 1)
                         allocate_pages(s, job, part, from, end);
                 r = dsc_wait(s, job->stream, part->seq);
                 if (!r)
-                        copy_rows(part->host, job->host_pitch, staged, part->width, part);
+                        copy_rows(part->host, job->host_pitch, staged, part->width, part, job->method);
                 set_piece(s, part->piece, r ? PIECE_FLIGHT : PIECE_FREE, job->stream, part->seq);
         }
         for (; finished < started; finished++)
-                set_piece(s, parts[finished % READ_AHEAD].piece, PIECE_FLIGHT, job->stream,
-                        parts[finished % READ_AHEAD].seq);
+                set_piece(s, parts[finished % READ_AHEAD_MAX].piece, PIECE_FLIGHT, job->stream,
+                        parts[finished % READ_AHEAD_MAX].seq);
         return r;
 }
 
@@ -392,6 +426,16 @@ static int by_calls(
 
 /* --- entry points ----------------- */
 
+int dsc_copy_tune(const struct dsc_copy_tuning *want)
+{
+        if (want->piece_bytes < LARGE_BYTES_MIN || want->piece_bytes > LARGE_AREA || want->piece_bytes % 4096 ||
+                want->read_ahead == 0 || want->read_ahead > READ_AHEAD_MAX ||
+                want->write_method > DSC_COPY_PREFETCHED || want->read_method > DSC_COPY_PREFETCHED)
+                return DSC__INVALID_VALUE;
+        tuning = *want;
+        return 0;
+}
+
 static int run_job(dsc_session *s, struct job *job, bool write)
 {
         int r = dsc__usable(s);
@@ -399,6 +443,8 @@ static int run_job(dsc_session *s, struct job *job, bool write)
                 r = make_job(job);
         if (r)
                 return r;
+        if (job->width * job->height >= DSC__UNCACHED_BYTES)
+                job->method = write ? tuning.write_method : tuning.read_method;
         if (s->socket_only) {
                 r = by_calls(s, job, write ? write_call : read_call);
                 dsc_output(s);

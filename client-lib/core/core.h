@@ -221,6 +221,20 @@ int dsc_write(dsc_session *s, uint32_t stream, uint64_t dst, uint64_t dst_pitch,
 int dsc_read(dsc_session *s, uint32_t stream, void *dst, size_t dst_pitch, uint64_t src, uint64_t src_pitch,
         size_t width, size_t height);
 
+/* How dsc_write() and dsc_read() copy many bytes; the defaults are in copy.c. */
+enum dsc_copy_method {
+        DSC_COPY_CACHED,     /* memcpy() */
+        DSC_COPY_UNCACHED,   /* stores that bypass the caches */
+        DSC_COPY_PREFETCHED, /* such stores, and prefetches of the source */
+};
+struct dsc_copy_tuning {
+        uint32_t piece_bytes; /* size of a part: 64 KiB to 12 MiB, a multiple of 4096 */
+        uint32_t read_ahead;  /* parts of a read in flight, 1 to 16 */
+        uint32_t write_method, read_method;
+};
+/* For benchmarks, while no copy runs or is in flight. 1: a value is outside of its range. */
+int dsc_copy_tune(const struct dsc_copy_tuning *want);
+
 /*
  * Graphs. file: struct ds_graph_file and its nodes (proto/wire.h); the call copies it. A launch is one operation of its
  * stream; a graph may be launched again before its previous launch has ended. An update must keep the number of nodes

@@ -12,11 +12,12 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
-/* number of bytes from which dsc__copy_uncached() is worth it: smaller destinations are likely to be in a cache, and to
- * be read soon */
+/* size of a whole copy from which dsc__copy_uncached() is worth it: smaller destinations are likely to be in a cache, and
+ * to be read soon */
 #define DSC__UNCACHED_BYTES (256u << 10)
 
-/* Copies n bytes between memory that does not overlap. */
-void dsc__copy_uncached(void *to, const void *from, size_t n);
+/* Copies n bytes between memory that does not overlap. prefetch: also requests lines of the source ahead of the copy. */
+void dsc__copy_uncached(void *to, const void *from, size_t n, bool prefetch);

@@ -221,6 +221,33 @@ static void round_trip(dsc_session *s, size_t size)
         free(to);
 }
 
+Test(core_memory, copies_of_every_tuning, .timeout = 60)
+{
+        static const uint32_t pieces[] = {64u << 10, 1u << 20, 12u << 20};
+        struct dsc_copy_tuning bad = {.piece_bytes = 1u << 20, .read_ahead = 4};
+        fake_start(&fake);
+        dsc_session *s = get();
+        for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++)
+                for (uint32_t method = DSC_COPY_CACHED; method <= DSC_COPY_PREFETCHED; method++)
+                        for (uint32_t ahead = 1; ahead <= 16; ahead += 15) {
+                                const struct dsc_copy_tuning tuning = {pieces[i], ahead, method, method};
+                                cr_assert_eq(dsc_copy_tune(&tuning), 0);
+                                round_trip(s, (3u << 20) + 4097);
+                        }
+        bad.read_ahead = 17;
+        cr_assert_eq(dsc_copy_tune(&bad), 1);
+        bad.read_ahead = 0;
+        cr_assert_eq(dsc_copy_tune(&bad), 1);
+        bad.read_ahead = 4;
+        bad.read_method = 3;
+        cr_assert_eq(dsc_copy_tune(&bad), 1);
+        bad.read_method = 0;
+        bad.piece_bytes = (64u << 10) - 4096;
+        cr_assert_eq(dsc_copy_tune(&bad), 1);
+        bad.piece_bytes = 13u << 20;
+        cr_assert_eq(dsc_copy_tune(&bad), 1);
+}
+
 static void pitched(dsc_session *s, size_t width, size_t height, size_t device_pitch, size_t host_pitch)
 {
         uint8_t *from = malloc(host_pitch * height), *to = calloc(height, host_pitch);

@@ -17,7 +17,7 @@ static void copies(const uint8_t *from, size_t offset, size_t n, uint8_t before)
         memset(got, before, ROOM);
         memset(expected, before, ROOM);
         memcpy(expected + offset, from, n);
-        dsc__copy_uncached(got + offset, from, n);
+        dsc__copy_uncached(got + offset, from, n, n % 2);
         cr_assert_arr_eq(got, expected, ROOM, "%zu bytes to offset %zu", n, offset);
 }
 

@@ -111,6 +111,9 @@ int dsc_mem_info(dsc_session *s, uint64_t *ret_free, uint64_t *ret_total);
  * plain host memory. */
 int dsc_host_alloc(dsc_session *s, uint64_t bytes, void **ret);
 int dsc_host_free(dsc_session *s, void *p);
+/* Like dsc_host_alloc(), but does not wait until the GPU can use the memory. Work that the session submits afterwards
+ * waits for that; without host memory for it, the session gets a sticky error. */
+int dsc_managed_alloc(dsc_session *s, uint64_t bytes, void **ret);
 /* Returns the kind of memory at an address: 0 unknown, 1 device, 2 pinned; and base and size of its allocation. */
 int dsc_lookup(dsc_session *s, uint64_t address, uint64_t *ret_base, uint64_t *ret_size);
 /* Frees device memory without waiting for work that may use it. The daemon reuses the address only after that work. */

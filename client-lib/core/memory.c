@@ -240,10 +240,11 @@ static int map_pinned(dsc_session *s, const struct dsc__answer *answer, uint64_t
         return p == MAP_FAILED ? DSC__OUT_OF_MEMORY : 0;
 }
 
-int dsc__pinned_map(dsc_session *s, uint64_t bytes, uint64_t *ret_address, uint64_t *ret_bytes)
+static int pinned_map(dsc_session *s, uint64_t bytes, bool later, uint64_t *ret_address, uint64_t *ret_bytes)
 {
         Detshare__PinnedAlloc alloc = DETSHARE__PINNED_ALLOC__INIT;
         alloc.bytes = bytes;
+        alloc.later = later;
         Detshare__Request request = DSC__REQUEST(PINNED_ALLOC, pinned_alloc, &alloc);
         struct dsc__answer answer = DSC__ANSWER_NULL;
         int r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT_PINNED_ALLOC, &answer);
@@ -259,6 +260,11 @@ int dsc__pinned_map(dsc_session *s, uint64_t bytes, uint64_t *ret_address, uint6
         *ret_address = address;
         *ret_bytes = mapped;
         return 0;
+}
+
+int dsc__pinned_map(dsc_session *s, uint64_t bytes, uint64_t *ret_address, uint64_t *ret_bytes)
+{
+        return pinned_map(s, bytes, false, ret_address, ret_bytes);
 }
 
 void dsc__pinned_unmap(dsc_session *s, uint64_t address, uint64_t bytes)
@@ -290,7 +296,7 @@ static int plain_alloc(dsc_session *s, uint64_t bytes, void **ret)
         return 0;
 }
 
-int dsc_host_alloc(dsc_session *s, uint64_t bytes, void **ret)
+static int host_alloc(dsc_session *s, uint64_t bytes, bool later, void **ret)
 {
         struct dsc__range range = {.kind = DSC__RANGE_PINNED};
         int r = dsc__usable(s);
@@ -299,7 +305,7 @@ int dsc_host_alloc(dsc_session *s, uint64_t bytes, void **ret)
         if (s->socket_only)
                 return plain_alloc(s, bytes, ret);
         pthread_rwlock_rdlock(&s->memory.use);
-        r = dsc__pinned_map(s, bytes, &range.base, &range.size);
+        r = pinned_map(s, bytes, later, &range.base, &range.size);
         if (!r) {
                 r = dsc__table_add(s, &range);
                 if (r)
@@ -310,6 +316,16 @@ int dsc_host_alloc(dsc_session *s, uint64_t bytes, void **ret)
                 return r;
         *ret = (void *)(uintptr_t)range.base;
         return 0;
+}
+
+int dsc_host_alloc(dsc_session *s, uint64_t bytes, void **ret)
+{
+        return host_alloc(s, bytes, false, ret);
+}
+
+int dsc_managed_alloc(dsc_session *s, uint64_t bytes, void **ret)
+{
+        return host_alloc(s, bytes, true, ret);
 }
 
 static int plain_free(dsc_session *s, void *p)

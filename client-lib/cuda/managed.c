@@ -3,8 +3,9 @@
  * Managed memory
  *
  * It is pinned host memory: host and device see the same bytes at one address, at once, without migration. This is
- * correct for every program, but slow for kernels that work on it, because each access crosses the bus. Hints about its
- * location are checked, stored where a program can query them, and have no effect.
+ * correct for every program, but slow for kernels that work on it, because each access crosses the bus. An allocation
+ * returns before the pages exist; the daemon allocates them and registers them with the GPU before later work of the
+ * session. Hints about its location are checked, stored where a program can query them, and have no effect.
  */
 #include <string.h>
 
@@ -19,7 +20,7 @@ static CUresult allocate(struct dcu_context *context, size_t bytes, unsigned int
                 .size = bytes, .kind = DCU_RANGE_MANAGED, .flags = flags, .sync_memops = 1, .owner = context};
         uint64_t base, size;
         void *p;
-        CUresult r = dcu_result(dsc_host_alloc(dcu.session, bytes, &p));
+        CUresult r = dcu_result(dsc_managed_alloc(dcu.session, bytes, &p));
 
         if (r != CUDA_SUCCESS)
                 return r;

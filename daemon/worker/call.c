@@ -16,6 +16,7 @@
 
 #include "worker/graph.h"
 #include "worker/internal.h"
+#include "worker/later.h"
 
 /* Answers a request for which no struct dsw_call could be created. */
 static void call_reject(ds_worker *worker, uint64_t id, uint64_t request_id, int status, const char *why)
@@ -270,6 +271,25 @@ static int call_ring_reached(struct dsw_call *call)
         return session->head >= call->ring_tail;
 }
 
+/* Whether the request's work, or the check of it, needs memory that the GPU knows. */
+static int call_uses_memory(const struct dsw_call *call)
+{
+        switch ((int)call->row->call) {
+        case DETSHARE__REQUEST__CALL_LAUNCH:
+        case DETSHARE__REQUEST__CALL_COPY:
+        case DETSHARE__REQUEST__CALL_WRITE:
+        case DETSHARE__REQUEST__CALL_READ:
+        case DETSHARE__REQUEST__CALL_MEMSET:
+        case DETSHARE__REQUEST__CALL_VALUE:
+        case DETSHARE__REQUEST__CALL_GRAPH_CREATE:
+        case DETSHARE__REQUEST__CALL_GRAPH_UPDATE:
+        case DETSHARE__REQUEST__CALL_GRAPH_LAUNCH:
+                return 1;
+        default:
+                return 0;
+        }
+}
+
 static enum dsw_outcome call_start(struct dsw_call *call, const Detshare__Request *request)
 {
         struct dsw_session *session = call->session;
@@ -278,6 +298,8 @@ static enum dsw_outcome call_start(struct dsw_call *call, const Detshare__Reques
         if (session->worker->stopping)
                 return dsw_call_fail(call, DETSHARE__STATUS__SHUTTING_DOWN, "the daemon is stopping");
         if (session->state == DSW_SESSION_RESETTING || !call_ring_reached(call))
+                outcome = DSW_STALLED;
+        else if (call_uses_memory(call) && dsw_later_settle(session))
                 outcome = DSW_STALLED;
         else if (call->row->healthy && dsw_session_error(session))
                 return dsw_call_sticky(call);

@@ -134,7 +134,8 @@ enum dsw_outcome dsw_calls_pinned_alloc(struct dsw_call *call, const Detshare__R
         ds_cleanup(ds_closep) int fd = -1;
         int fds[2], r;
 
-        r = dsw_memory_pinned_alloc(call->session, request->pinned_alloc->bytes, &address.address, &address.bytes, &fd);
+        r = dsw_memory_pinned_alloc(call->session, request->pinned_alloc->bytes, request->pinned_alloc->later,
+                &address.address, &address.bytes, &fd);
         if (r == DSW_WORK_E_STALLED)
                 return DSW_STALLED;
         if (r)

@@ -251,6 +251,7 @@ struct dsw_memory {
         size_t n_pinned;                      /* pinned allocations, n_gone included */
         size_t n_gone;                        /* freed, but registered until a quiesce unmaps them */
         uint64_t gone_bytes;
+        struct dsw_later *later; /* allocations that are not registered yet, see later.h */
 };
 
 struct dsw_handle {  /* duplicate descriptor of a pinned file that a client has, see pages.c */
@@ -828,10 +829,12 @@ size_t dsw_pages_step(ds_worker *worker);       /* returns the number of files t
 int dsw_pages_awaited(const ds_worker *worker); /* whether a session waits for a file */
 /* Orders a zeroed file for pinned memory. Returns 0: dsw_pages_take() returns the file, or -1 if a new one is as
  * good; STALLED: the session's queue is tried again once the file is ready; OUT_OF_MEMORY; or a negative errno. */
-int dsw_pages_ready(struct dsw_session *session, uint64_t bytes);
+int dsw_pages_ready(struct dsw_session *session, struct dsw_file **file, uint64_t bytes);
 /* *ret_mapped: mapping of the file with all its pages, for host_move() of the device; NULL = none */
-int dsw_pages_take(struct dsw_session *session, void **ret_mapped);
-void dsw_pages_forget(struct dsw_session *session);
+int dsw_pages_take(struct dsw_session *session, struct dsw_file **file, void **ret_mapped);
+void dsw_pages_forget(struct dsw_session *session, struct dsw_file **file);
+int dsw_pages_file_fd(const struct dsw_file *file); /* the file's descriptor, which stays the file's */
+int dsw_pages_keep_bytes(const ds_worker *worker);  /* 1: a file may be written to while threads prepare it */
 /* Closes a file's descriptor (-1 = none), and unmaps `mapped` (NULL = nothing), in a thread. */
 void dsw_pages_drop(ds_worker *worker, int fd, void *mapped, uint64_t bytes);
 /* Keeps a duplicate descriptor of the file mapped at va, to be closed in a thread after the unmapping. */
@@ -878,8 +881,8 @@ int dsw_memory_alloc(struct dsw_session *session, uint64_t bytes, uint64_t *ret_
 /* records that the client learns the address and may use the allocation from now on */
 void dsw_memory_publish(struct dsw_session *session, uint64_t va);
 void dsw_memory_free(struct dsw_session *session, uint64_t va, uint64_t *ret_slab_removed);
-int dsw_memory_pinned_alloc(
-        struct dsw_session *session, uint64_t bytes, uint64_t *ret_va, uint64_t *ret_bytes, int *ret_fd);
+int dsw_memory_pinned_alloc(/* later: 1 = it may be registered later, see later.h */
+        struct dsw_session *session, uint64_t bytes, int later, uint64_t *ret_va, uint64_t *ret_bytes, int *ret_fd);
 /* Whether the slab that contains the allocation at va is cleared. */
 int dsw_memory_cleared(struct dsw_session *session, uint64_t va);
 void dsw_memory_pinned_free(struct dsw_session *session, uint64_t va);

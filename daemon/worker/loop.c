@@ -24,6 +24,7 @@
 #include "worker/graph.h"
 #include "worker/graph_piece.h"
 #include "worker/internal.h"
+#include "worker/later.h"
 
 #define LOOP_ROUNDS 64                      /* rounds per turn before the worker checks the sockets */
 #define LOOP_PUMP_NS (500 * DS_NS_PER_US)   /* real time after which a turn begins no further round */
@@ -230,6 +231,7 @@ static size_t loop_pump_session(struct dsw_session *session)
 
         if (session->state != DSW_SESSION_OPEN || session->worker->stopping)
                 return n;
+        (void)dsw_later_settle(session);
         limit = dsw_ring_tail(session);
         /* a queued request comes before records that the client wrote after it */
         if (session->queue)

@@ -16,6 +16,7 @@
 
 #include "util/error.h"
 #include "worker/internal.h"
+#include "worker/later.h"
 
 #define MEMORY_SLAB_ALIGN DS_MIB(2)
 #define MEMORY_PLACES_MAX 64 /* number of addresses tried for a slab */
@@ -74,9 +75,10 @@ void dsw_memory_free_all(struct dsw_session *session)
         uint64_t va, bytes;
 
         dsw_memory_free_device(session);
+        dsw_later_free_all(session);
         for (size_t i = 0; dsw_heap_slab_at(&memory->pinned, i, &va, &bytes) == 0; i++)
                 memory_host_forget(session, va, bytes);
-        dsw_pages_forget(session);
+        dsw_pages_forget(session, &session->file);
         assert(worker->n_gone >= memory->n_gone);
         worker->n_gone -= memory->n_gone;
         worker->gone_bytes -= memory->gone_bytes;
@@ -314,7 +316,7 @@ int dsw_memory_begin_free(struct dsw_session *session, uint64_t va, int pinned)
         struct dsw_heap *heap = pinned ? &session->memory.pinned : &session->memory.device;
         struct dsw_range *range = dsw_heap_find(heap, va);
 
-        if (!range || range->va != va || range->flags)
+        if (!range || range->va != va || range->flags & ~DSW_RANGE_LATER)
                 return -ENOENT;
         range->flags |= RANGE_FREEING;
         dsw_graph_taken(session);
@@ -386,6 +388,11 @@ static void memory_host_unmap(struct dsw_session *session, uint64_t slab)
         memory_host_forget(session, slab, bytes);
 }
 
+static uint64_t memory_host_align(uint64_t bytes)
+{
+        return bytes < DSW_PINNED_ALIGN ? DSW_PAGE_ALIGN : DSW_PINNED_ALIGN;
+}
+
 /* Creates one allocation that fills a new file. */
 static int memory_host_new(struct dsw_session *session, uint64_t bytes, uint32_t flags, uint64_t *ret_va, int *ret_fd)
 {
@@ -395,15 +402,15 @@ static int memory_host_new(struct dsw_session *session, uint64_t bytes, uint32_t
         uint64_t va;
         int r;
 
-        if (dsw_heap_gap(heap, 0, bytes, bytes < DSW_PINNED_ALIGN ? DSW_PAGE_ALIGN : DSW_PINNED_ALIGN, &va))
+        if (dsw_heap_gap(heap, 0, bytes, memory_host_align(bytes), &va))
                 return DS_CUDA_OUT_OF_MEMORY;
         /* allocates the file's pages before the quiesce, because only the registration needs one */
-        r = dsw_pages_ready(session, bytes);
+        r = dsw_pages_ready(session, &session->file, bytes);
         if (r)
                 return r == DSW_WORK_E_STALLED ? r : ds_error_trace(r);
         if (!dsw_quiesce_may(session))
                 return DSW_WORK_E_STALLED;
-        fd = dsw_pages_take(session, &mapped);
+        fd = dsw_pages_take(session, &session->file, &mapped);
         r = fd < 0 ? dsw_memory_host_file(bytes, &fd) : 0;
         if (r)
                 return ds_error_trace(r);
@@ -422,7 +429,7 @@ static int memory_host_new(struct dsw_session *session, uint64_t bytes, uint32_t
 }
 
 int dsw_memory_pinned_alloc(
-        struct dsw_session *session, uint64_t bytes, uint64_t *ret_va, uint64_t *ret_bytes, int *ret_fd)
+        struct dsw_session *session, uint64_t bytes, int later, uint64_t *ret_va, uint64_t *ret_bytes, int *ret_fd)
 {
         struct dsw_memory *memory = &session->memory;
         int r;
@@ -434,11 +441,14 @@ int dsw_memory_pinned_alloc(
         if (memory->n_pinned >= DSW_SESSION_PINNED_MAX)
                 return DETSHARE__STATUS__QUOTA;
         bytes = DS_ALIGN_UP(bytes, DSW_PAGE_ALIGN);
+        *ret_bytes = bytes;
+        r = later ? dsw_later_alloc(session, bytes, memory_host_align(bytes), ret_va, ret_fd) : DSW_LATER_E_NOW;
+        if (r != DSW_LATER_E_NOW)
+                return ds_error_trace(r);
         r = memory_host_new(session, bytes, 0, ret_va, ret_fd);
         if (r)
                 return ds_error_trace(r);
         memory->n_pinned++;
-        *ret_bytes = bytes;
         return 0;
 }
 
@@ -474,6 +484,8 @@ void dsw_memory_pinned_free(struct dsw_session *session, uint64_t va)
         struct dsw_memory *memory = &session->memory;
 
         assert(memory->n_pinned > 0);
+        if (dsw_later_free(session, va))
+                return;
         if (dsw_quiesce_runs(session->worker)) {
                 memory->n_pinned--;
                 memory_host_free(session, va);
@@ -487,6 +499,7 @@ int dsw_memory_leave(struct dsw_session *session)
 {
         struct dsw_memory *memory = &session->memory;
 
+        dsw_later_free_all(session);
         for (size_t i = 0; i < memory->pinned.n_ranges; i++) {
                 memory_host_gone(session, &memory->pinned.ranges[i]);
         }

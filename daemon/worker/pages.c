@@ -434,22 +434,22 @@ static struct dsw_file *pages_spare(ds_worker *worker)
         return file;
 }
 
-int dsw_pages_ready(struct dsw_session *session, uint64_t bytes)
+int dsw_pages_ready(struct dsw_session *session, struct dsw_file **slot, uint64_t bytes)
 {
         ds_worker *worker = session->worker;
-        struct dsw_file *file = session->file;
+        struct dsw_file *file = *slot;
         int r;
 
         if (file && file->bytes != bytes) {
-                dsw_pages_forget(session);
+                dsw_pages_forget(session, slot);
                 file = NULL;
         }
         if (!worker->pages || bytes < PAGES_LEAST_BYTES)
                 return 0;
         if (!file && bytes == DS_ARENA_BYTES)
-                file = session->file = pages_spare(worker);
+                file = *slot = pages_spare(worker);
         if (!file) {
-                r = pages_order(worker, session, bytes, &session->file);
+                r = pages_order(worker, session, bytes, slot);
                 if (r)
                         return ds_error_trace(r);
                 worker->pages->n_awaited++;
@@ -459,13 +459,13 @@ int dsw_pages_ready(struct dsw_session *session, uint64_t bytes)
                 return DSW_WORK_E_STALLED;
         if (!file->failed)
                 return 0;
-        dsw_pages_forget(session);
+        dsw_pages_forget(session, slot);
         return DS_CUDA_OUT_OF_MEMORY;
 }
 
-int dsw_pages_take(struct dsw_session *session, void **ret_mapped)
+int dsw_pages_take(struct dsw_session *session, struct dsw_file **slot, void **ret_mapped)
 {
-        struct dsw_file *file = session->file;
+        struct dsw_file *file = *slot;
         int fd;
 
         *ret_mapped = NULL;
@@ -474,18 +474,28 @@ int dsw_pages_take(struct dsw_session *session, void **ret_mapped)
         assert(file->ready && !file->failed);
         fd = DS_TAKE_FD(file->fd);
         *ret_mapped = file->mapped;
-        session->file = ds_free(file);
+        *slot = ds_free(file);
         session->worker->pages->broken = 0; /* an allocation succeeded, so memory is available again */
         pages_refill(session->worker);
         return fd;
 }
 
-void dsw_pages_forget(struct dsw_session *session)
+int dsw_pages_file_fd(const struct dsw_file *file)
 {
-        struct dsw_file *file = session->file;
+        return file->fd;
+}
+
+int dsw_pages_keep_bytes(const ds_worker *worker)
+{
+        return worker->pages && worker->pages->populates;
+}
+
+void dsw_pages_forget(struct dsw_session *session, struct dsw_file **slot)
+{
+        struct dsw_file *file = *slot;
         ds_worker *worker = session->worker;
 
-        session->file = NULL;
+        *slot = NULL;
         if (!file)
                 return;
         if (file->ready) {

@@ -41,6 +41,7 @@
 #include <unistd.h>
 
 #include "worker/internal.h"
+#include "worker/later.h"
 
 /* after a long stop: interval to the next stop for BE, as a multiple of the time for which LS was held */
 #define QUIESCE_PAUSE 200
@@ -276,6 +277,7 @@ uint64_t dsw_quiesce_wait_ns(const ds_worker *worker)
 static void quiesce_serve(struct dsw_session *session)
 {
         dsw_control_resume(session);
+        (void)dsw_later_settle(session);
         if (session->state == DSW_SESSION_OPEN) {
                 session->retry = 1;
                 dsw_call_start_queued(session);

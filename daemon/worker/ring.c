@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "worker/internal.h"
+#include "worker/later.h"
 
 union ring_record {
         struct ds_record head;
@@ -149,6 +150,11 @@ static enum ring_outcome ring_fault(struct dsw_session *session, const char *rea
         return RING_FAULT;
 }
 
+static int ring_uses_memory(uint8_t type)
+{
+        return type != DS_RECORD_EVENT && type != DS_RECORD_WAIT && type != DS_RECORD_HOST;
+}
+
 /* Handles one record with a well-formed header. */
 static enum ring_outcome ring_record(struct dsw_session *session, const uint8_t *slot, const struct ds_record *head)
 {
@@ -169,6 +175,8 @@ static enum ring_outcome ring_record(struct dsw_session *session, const uint8_t 
                 dsw_session_fail(session, DS_CUDA_INVALID_HANDLE, "work for an unknown stream");
                 return RING_TAKEN;
         }
+        if (ring_uses_memory(head->type) && dsw_later_settle(session))
+                return RING_STALLED;
         if (!dsw_session_error(session))
                 status = ring_dispatch(stream, &record, slot, &why);
         if (status == DSW_WORK_E_STALLED)

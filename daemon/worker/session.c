@@ -411,7 +411,7 @@ static int session_may_empty(struct dsw_session *session)
         dsw_graph_destroy_all(session);
         dsw_module_unload_all(session);
         dsw_memory_free_device(session);
-        dsw_pages_forget(session);
+        dsw_pages_forget(session, &session->file);
         if (session->state == DSW_SESSION_RESETTING)
                 return dsw_quiesce_may(session);
         return !dsw_memory_leave(session) && dsw_quiesce_may(session);

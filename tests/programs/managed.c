@@ -3,6 +3,8 @@
 #include "program.h"
 
 #define N 2048
+#define LARGE ((size_t)4 << 20)
+#define UNUSED 20
 
 static CUfunction add;
 
@@ -75,6 +77,30 @@ static void check_hints(CUdeviceptr p)
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemAdvise(p, bytes, (CUmem_advise)99, here));
 }
 
+/* Memory that the host writes before the GPU uses it keeps these bytes, and is zero elsewhere. Unused memory can be
+ * freed, however much there is. */
+static void check_large(void)
+{
+        CUdeviceptr large, unused[UNUSED];
+        size_t words = LARGE / sizeof(int);
+        int *host;
+
+        for (int i = 0; i < UNUSED; i++)
+                OK(cuMemAllocManaged(&unused[i], LARGE, CU_MEM_ATTACH_GLOBAL));
+        MUST(cuMemAllocManaged(&large, LARGE, CU_MEM_ATTACH_GLOBAL));
+        host = (int *)(uintptr_t)large;
+        host[0] = 5;
+        host[words - 1] = 6;
+        run_add(large, N, 10);
+        run_add(large + LARGE - N * sizeof(int), N, 10);
+        OK(cuCtxSynchronize());
+        CHECK(host[0] == 15 && host[N - 1] == 10 && host[N] == 0);
+        CHECK(host[words / 2] == 0 && host[words - N] == 10 && host[words - 1] == 16);
+        OK(cuMemFree(large));
+        for (int i = 0; i < UNUSED; i++)
+                OK(cuMemFree(unused[i]));
+}
+
 int main(int argc, char **argv)
 {
         CUcontext context;
@@ -97,6 +123,7 @@ int main(int argc, char **argv)
         check_bytes(p);
         check_attributes(p);
         check_hints(p);
+        check_large();
         OK(cuMemFree(p));
         OK(cuMemFree(q));
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemFree(p));

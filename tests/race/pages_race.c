@@ -71,7 +71,7 @@ static void check_pages(void *mapped, uint64_t bytes)
 static void take(struct dsw_session *session, uint64_t bytes)
 {
         void *mapped;
-        int fd = dsw_pages_take(session, &mapped);
+        int fd = dsw_pages_take(session, &session->file, &mapped);
         struct stat st;
         char last = 1;
 
@@ -96,9 +96,9 @@ static void act(struct dsw_session *session, uint64_t *want)
         if (!*want)
                 *want = rand() % 4 ? DS_MIB(1) * (uint64_t)(1 + rand() % 9) : DS_ARENA_BYTES;
         if (rand() % 16 == 0) {
-                dsw_pages_forget(session);
+                dsw_pages_forget(session, &session->file);
                 *want = 0;
-        } else if (dsw_pages_ready(session, *want) == 0) {
+        } else if (dsw_pages_ready(session, &session->file, *want) == 0) {
                 take(session, *want);
                 *want = 0;
         }
@@ -128,7 +128,7 @@ int main(void)
         CHECK(n > 20);
         for (int i = 0; i < SESSIONS; i++) {
                 CHECK(sessions[i].worker);
-                dsw_pages_forget(&sessions[i]);
+                dsw_pages_forget(&sessions[i], &sessions[i].file);
                 dsw_pages_release(&sessions[i], 4096);
         }
         CHECK(!dsw_pages_awaited(&worker));

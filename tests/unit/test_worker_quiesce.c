@@ -9,6 +9,7 @@
 
 #include "tests/unit/worker_harness.h"
 #include "worker/internal.h"
+#include "worker/later.h"
 
 #define CALM_NS (10 * DS_NS_PER_MS) /* time without activity before much memory is unregistered */
 
@@ -361,6 +362,158 @@ Test(worker_quiesce, filling_stops_nobody, .timeout = 60)
         cr_assert_eq(dsw_pages_awaited(t->worker), 0);
         wt_client_unmap(&a.client);
         side_close(t, &b);
+        wt_close(t);
+}
+
+/* --- managed memory ----------------------------------------------------------------------------------------------- */
+
+/* Returns the status of an allocation. beside: a kernel runs, so there can be no quiesce. *ret_file: a duplicate of the
+ * file. */
+static int managed(struct wt *t, struct side *side, uint64_t bytes, int beside, uint64_t *ret, int *ret_file)
+{
+        WT_REQUEST(request, PINNED_ALLOC, pinned_alloc, PinnedAlloc, PINNED_ALLOC, .bytes = bytes, .later = 1);
+        uint64_t before = wt_worker_stats(t).quiesces;
+        wt_answer *answer = wt_call(t, &side->client, &request);
+        int status = answer->status;
+
+        if (!status) {
+                *ret = answer->reply->pinned_alloc->address;
+                *ret_file = dup(t->last_fds[1]);
+                if (beside)
+                        cr_assert_eq(wt_worker_stats(t).quiesces, before, "the answer waited for a quiesce");
+        }
+        wt_free(answer);
+        return status;
+}
+
+static int give_back(struct wt *t, struct side *side, uint64_t address)
+{
+        WT_REQUEST(free_, PINNED_FREE, pinned_free, PinnedFree, PINNED_FREE, .address = address);
+
+        return wt_call_status(t, &side->client, &free_);
+}
+
+static enum dsw_where where(struct wt *t, uint64_t id, uint64_t address)
+{
+        return dsw_memory_where(dsw_session_find(t->worker, id), address, 8);
+}
+
+/* Managed memory is the client's at once, and the GPU's before any later work of the session. Preparing it keeps the
+ * bytes that the client has written. */
+Test(worker_quiesce, managed_memory_is_registered_before_its_first_use, .timeout = 60)
+{
+        const uint64_t sizes[] = {4096, DS_MIB(24)};
+        struct wt *t = wt_open(FUNCTIONAL);
+        struct side a = side_open(t, 1, DETSHARE__CLASS__BE), b = side_open(t, 2, DETSHARE__CLASS__BE);
+        uint64_t at[2], word = 0x5eed, out;
+        struct stat file;
+        int files[2];
+
+        launches(&b, b.spins, 1);
+        wt_settle(t);
+        for (int i = 0; i < 2; i++) {
+                cr_assert_eq(managed(t, &a, sizes[i], 1, &at[i], &files[i]), 0);
+                cr_assert_eq(where(t, 1, at[i]), DSW_WHERE_NOWHERE);
+                cr_assert_eq(pwrite(files[i], &word, 8, (off_t)sizes[i] - 8), 8);
+        }
+        launches(&a, a.null, 1);
+        for (int i = 0; i < 5; i++)
+                wt_settle(t);
+        cr_assert_eq(atomic_load(&a.client.page->head), 0, "work began before the GPU knew the memory");
+        cr_assert_eq(wt_status(t, wt_send_close(t, &b.client)), 0);
+        cr_assert_eq(wt_sync_all(t, &a.client), 0);
+        cr_assert_eq(atomic_load(&a.client.page->stream_done[0]), 1);
+        cr_assert_eq(atomic_load(&a.client.page->error), 0);
+        for (int i = 0; i < 2; i++) {
+                cr_assert_eq(where(t, 1, at[i]), DSW_WHERE_PINNED);
+                cr_assert_eq(fstat(files[i], &file), 0);
+                cr_assert_eq((uint64_t)file.st_blocks * 512, sizes[i]);
+                cr_assert(pread(files[i], &out, 8, (off_t)sizes[i] - 8) == 8 && out == word);
+                cr_assert(pread(files[i], &out, 8, 0) == 8 && out == 0);
+                cr_assert_eq(give_back(t, &a, at[i]), 0);
+                cr_assert_eq(give_back(t, &a, at[i]), DS_CUDA_INVALID_VALUE);
+                close(files[i]);
+        }
+        wt_client_unmap(&b.client);
+        side_close(t, &a);
+        wt_close(t);
+}
+
+/* Memory that the GPU does not know yet is freed without a quiesce. Its number is limited: the next one waits. */
+Test(worker_quiesce, managed_memory_may_go_unregistered, .timeout = 60)
+{
+        struct wt *t = wt_open(FUNCTIONAL);
+        struct side a = side_open(t, 1, DETSHARE__CLASS__BE), b = side_open(t, 2, DETSHARE__CLASS__BE);
+        uint64_t at[DSW_LATER_MAX], again, before = wt_worker_stats(t).quiesces, id;
+        WT_REQUEST(request, PINNED_ALLOC, pinned_alloc, PinnedAlloc, PINNED_ALLOC, .bytes = 4096, .later = 1);
+        int file;
+
+        launches(&b, b.spins, 1);
+        wt_settle(t);
+        for (size_t i = 0; i < DSW_LATER_MAX; i++) {
+                cr_assert_eq(managed(t, &a, i % 2 ? DS_MIB(1) : 8192, 1, &at[i], &file), 0);
+                close(file);
+        }
+        id = wt_send_call(t, &a.client, &request);
+        wt_settle(t);
+        cr_assert_null(wt_take(t, id), "there is no limit");
+        cr_assert_eq(wt_status(t, wt_send_close(t, &b.client)), 0);
+        cr_assert_eq(wt_status(t, id), 0);
+        cr_assert_geq(wt_worker_stats(t).quiesces, before + 1);
+        while (dsw_session_find(t->worker, 1)->memory.later)
+                wt_turn(t, 1);
+        wt_client_unmap(&b.client);
+        b = side_open(t, 3, DETSHARE__CLASS__BE);
+        launches(&b, b.spins, 1);
+        wt_settle(t);
+        before = wt_worker_stats(t).quiesces;
+        cr_assert_eq(managed(t, &a, DS_MIB(300), 1, &at[0], &file), 0);
+        close(file);
+        cr_assert_eq(give_back(t, &a, at[0]), 0);
+        cr_assert_eq(managed(t, &a, DS_MIB(300), 1, &again, &file), 0);
+        close(file);
+        cr_assert_eq(again, at[0], "its addresses are free again");
+        cr_assert_eq(wt_worker_stats(t).quiesces, before);
+        /* a session that closes with such memory */
+        id = wt_send_close(t, &a.client);
+        cr_assert_eq(wt_status(t, wt_send_close(t, &b.client)), 0);
+        cr_assert_eq(wt_status(t, id), 0);
+        wt_settle(t);
+        cr_assert_eq(dsw_pages_awaited(t->worker), 0);
+        wt_client_unmap(&a.client);
+        wt_client_unmap(&b.client);
+        wt_close(t);
+}
+
+static int no_memory(ds_device *device, uint32_t space, int fd, uint64_t va, uint64_t size)
+{
+        return DS_CUDA_OUT_OF_MEMORY;
+}
+
+/* Memory that cannot be registered gives the session a sticky error; a reset ends it. */
+Test(worker_quiesce, managed_memory_that_fails_is_a_sticky_error, .timeout = 60)
+{
+        struct wt *t = wt_open(FUNCTIONAL);
+        struct side a = side_open(t, 1, DETSHARE__CLASS__BE);
+        const struct ds_device_ops *ops = t->worker->ops;
+        struct ds_device_ops failing = *ops;
+        uint64_t at;
+        int file;
+
+        failing.host_map = no_memory;
+        t->worker->ops = &failing;
+        cr_assert_eq(managed(t, &a, 4096, 0, &at, &file), 0);
+        close(file);
+        launches(&a, a.null, 1);
+        cr_assert_eq(wt_sync_all(t, &a.client), DS_CUDA_OUT_OF_MEMORY);
+        cr_assert_eq(where(t, 1, at), DSW_WHERE_NOWHERE);
+        t->worker->ops = ops;
+        cr_assert_eq(wt_reset(t, &a.client), 0);
+        cr_assert_eq(managed(t, &a, 4096, 0, &at, &file), 0);
+        close(file);
+        wt_settle(t);
+        cr_assert_eq(where(t, 1, at), DSW_WHERE_PINNED);
+        side_close(t, &a);
         wt_close(t);
 }
 

@@ -466,7 +466,7 @@ coverage: ## which lines the tests execute; fails below FLOOR=85 percent | 20 mi
 	@tests/coverage.sh $(BUILD) $(FLOOR)
 
 # --- benchmarks -----------------------------------------------------------------------------------------------------------
-$(BUILD)/bench/bench: $(BUILD)/obj/tests/bench/bench.o $(BUILD)/obj/tests/e2e/harness.o $(proto_obj) $(BUILD)/libdetshare-client.so
+$(BUILD)/bench/bench: $(BUILD)/obj/tests/bench/bench.o $(BUILD)/obj/tests/bench/bench_bare.o $(BUILD)/obj/tests/e2e/harness.o $(proto_obj) $(BUILD)/libdetshare-client.so
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/..' -o $@ $(filter %.o,$^) -L$(BUILD) -ldetshare-client -lprotobuf-c
 

@@ -38,7 +38,9 @@ struct dsc_status {
         uint32_t n_sms, n_tpcs, n_gpcs, n_rungs; /* numbers of SMs, TPCs, GPCs (0: unknown) and rungs of the device */
         uint32_t n_coarse_rungs;
         uint64_t device_own, ladder_bytes, ladder_ns, quiesces, quiesce_ns;
-        char topology[520]; /* GPCs and TPCs as text, see StatusReply */
+        uint64_t spin_ns;                          /* time for which the worker polls after latency-sensitive work */
+        uint64_t worker_cpu_ns, supervisor_cpu_ns; /* processor time since each process started */
+        char topology[520];                        /* GPCs and TPCs as text, see StatusReply */
         uint64_t migrations, loans, kills, policy_nonsense;
         char transform[16];
         uint32_t modules_transformed;

@@ -124,6 +124,12 @@ static int figures(const struct dsc_status *s, struct ctl_table *table)
                         (double)s->quiesce_ns / 1e6, since);
                 r = r ? r : row(table, "quiesces", value);
         }
+        snprintf(value, sizeof(value), "worker %.2f s, supervisor %.2f s%s", (double)s->worker_cpu_ns / 1e9,
+                (double)s->supervisor_cpu_ns / 1e9, since);
+        r = r ? r : row(table, "processor", value);
+        snprintf(value, sizeof(value), "polls for %.1f ms after latency-sensitive work (spin_us)",
+                (double)s->spin_ns / 1e6);
+        r = r ? r : row(table, "", value);
         r = r ? r : code_figures(s, table);
         r = r ? r : forms_figures(s, table, since);
         r = r ? r : channel_figures(s, table);

@@ -21,6 +21,7 @@
 #include "supervisor/session.h"
 #include "supervisor/supervisor.h"
 #include "supervisor/worker_link.h"
+#include "util/clock.h"
 #include "util/error.h"
 #include "util/macro.h"
 
@@ -140,6 +141,9 @@ static void add_worker_stats(const struct ds_supervisor *supervisor, Detshare__S
         status->policy_fallback = (char *)(last->fallback[0] ? last->fallback : ds_worker_fallback(supervisor->worker));
         status->quiesces = last->quiesces;
         status->quiesce_ns = last->quiesce_ns;
+        status->spin_ns = last->spin_ns;
+        status->worker_cpu_ns = last->cpu_ns;
+        status->supervisor_cpu_ns = ds_process_cpu_ns();
         status->migrations = last->migrations;
         status->loans = last->loans;
         status->kills = last->kills;
@@ -238,6 +242,8 @@ static void note_stats(struct ds_supervisor *supervisor, const Detshare__Interna
                 .fallbacks = stats->fallbacks,
                 .quiesces = stats->quiesces,
                 .quiesce_ns = stats->quiesce_ns,
+                .spin_ns = stats->spin_ns,
+                .cpu_ns = stats->cpu_ns,
                 .migrations = stats->migrations,
                 .loans = stats->loans,
                 .kills = stats->kills,

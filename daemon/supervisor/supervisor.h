@@ -97,6 +97,7 @@ struct ds_options {
 struct ds_worker_figures {
         uint64_t launches, completed, errors, device_now_ns, fallbacks, quiesces, quiesce_ns;
         uint64_t migrations, loans, kills, nonsense, evictions, resumed, sliced, persistent;
+        uint64_t spin_ns, cpu_ns;
         uint32_t modules_transformed;
         uint32_t in_flight, queued;
         char fallback[224]; /* reason why the built-in policy replaced the configured one; "" if it did not */

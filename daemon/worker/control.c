@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "util/clock.h"
 #include "util/error.h"
 #include "worker/graph.h"
 #include "worker/internal.h"
@@ -403,6 +404,8 @@ static void control_stats(ds_worker *worker, struct control_message *message)
         stats.sessions = HASH_COUNT(worker->sessions);
         stats.quiesces = worker->quiesce.count;
         stats.quiesce_ns = worker->quiesce.total_ns;
+        stats.spin_ns = worker->spin_ns;
+        stats.cpu_ns = ds_process_cpu_ns();
         answer.id = message->body->id;
         answer.body_case = DETSHARE__INTERNAL__FROM_WORKER__BODY_STATS;
         answer.stats = &stats;

@@ -3,8 +3,9 @@
  * make bench: the cost of the daemon's own paths on the simulated device, with the target beside each figure
  *
  * Control RPC round trip, ring launches per second of one client (device in timing mode: kernels are not executed),
- * processor time of an idle daemon, memory of 1,000 idle sessions. Figures depend on the machine; the program fails
- * only if it cannot run. Writes BUILD/bench.json.
+ * processor time per launch of client, worker and supervisor and of an idle daemon, memory of 1,000 idle sessions.
+ * Figures depend on the machine; ratios to the same path without a daemon (bench_bare.h) depend less on it. The program
+ * fails only if it cannot run. Writes BUILD/bench.json.
  *
  * usage: bench BUILD
  */
@@ -18,6 +19,7 @@
 
 #include "core/control.h"
 #include "core/core.h"
+#include "tests/bench/bench_bare.h"
 #include "tests/e2e/harness.h"
 
 #define PINGS 20000
@@ -33,7 +35,7 @@ struct figure {
         double value;
 };
 
-static struct figure figures[16];
+static struct figure figures[24];
 static size_t n_figures;
 
 static void figure(const char *name, const char *unit, const char *target, double value)
@@ -124,6 +126,7 @@ static int by_value(const void *a, const void *b)
 static void bench_rpc(void)
 {
         static double us[PINGS];
+        double bare = bench_bare_pair_us(PINGS);
         dsc_session *s = NULL;
 
         if (dsc_control_open(NULL, 0, &s))
@@ -139,6 +142,8 @@ static void bench_rpc(void)
         qsort(us, PINGS, sizeof(us[0]), by_value);
         figure("control RPC round trip p50", "us", "< 80", us[PINGS / 2]);
         figure("control RPC round trip p99", "us", "-", us[PINGS * 99 / 100]);
+        figure("round trip over a bare socket pair p50", "us", "-", bare);
+        figure("the RPC over the bare round trip, p50", "times", "-", us[PINGS / 2] / bare);
 }
 
 static void bench_idle(void)
@@ -164,6 +169,34 @@ static void bench_sessions(void)
                 close(fds[--n]);
 }
 
+/* Processor time since the start of each process, us. */
+struct cpu {
+        double client, worker, supervisor;
+};
+
+static struct cpu cpu_now(void)
+{
+        struct dsc_status status;
+        struct timespec t;
+        dsc_session *s = NULL;
+
+        if (dsc_control_open(NULL, 0, &s) || dsc_control_status(s, &status))
+                exit(1);
+        dsc_control_close(s);
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+        return (struct cpu){(double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3, (double)status.worker_cpu_ns / 1e3,
+                (double)status.supervisor_cpu_ns / 1e3};
+}
+
+static void figure_cpu(const struct cpu *begin)
+{
+        struct cpu end = cpu_now();
+
+        figure("processor time of a launch: client", "us", "-", (end.client - begin->client) / LAUNCHES);
+        figure("worker", "us", "-", (end.worker - begin->worker) / LAUNCHES);
+        figure("supervisor", "us", "-", (end.supervisor - begin->supervisor) / LAUNCHES);
+}
+
 static void bench_ring(const char *build)
 {
         char path[300];
@@ -179,7 +212,8 @@ static void bench_ring(const char *build)
         struct dsc_launch l = {
                 .grid = {1, 1, 1}, .block = {32, 1, 1}, .params = &params, .params_size = sizeof(params)};
         char *ptx;
-        double begin, submitted;
+        double begin, submitted, bare = bench_bare_ring_us(10 * LAUNCHES), each;
+        struct cpu cpu;
 
         snprintf(path, sizeof(path), "%s/e2e/death.ptx", build);
         ptx = h_read_file(path, &size);
@@ -194,6 +228,7 @@ static void bench_ring(const char *build)
         for (int i = 0; i < 2000; i++)
                 dsc_launch(s, 0, &l);
         dsc_wait_all(s);
+        cpu = cpu_now();
         begin = now_us();
         for (int i = 0; i < LAUNCHES; i++)
                 if (dsc_launch(s, 0, &l))
@@ -201,7 +236,11 @@ static void bench_ring(const char *build)
         submitted = now_us();
         if (dsc_wait_all(s))
                 exit(1);
-        figure("ring launches, submitted to completed", "per s", ">= 80000", LAUNCHES / ((now_us() - begin) / 1e6));
+        each = (now_us() - begin) / LAUNCHES;
+        figure("ring launches, submitted to completed", "per s", ">= 80000", 1e6 / each);
+        figure("a record through a bare ring", "ns", "-", 1e3 * bare);
+        figure("a launch over a record in the bare ring", "times", "-", each / bare);
+        figure_cpu(&cpu);
         figure("client cost of a launch (mean, ring may be full)", "us", "-", (submitted - begin) / LAUNCHES);
         begin = now_us();
         for (int i = 0; i < 2000; i++) {

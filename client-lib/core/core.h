@@ -321,6 +321,8 @@ int dsc_shared_query(dsc_session *s, uint64_t event); /* 0: the event has ended;
 int dsc_shared_wait(dsc_session *s, uint64_t event);
 int dsc_shared_stream_wait(dsc_session *s, uint32_t stream, uint64_t event);
 
+/* 1: all work of the session has ended, as far as this process can tell without a request or a wait. */
+int dsc_idle(dsc_session *s);
 /* 0: the operation has ended; 600: not yet; else the sticky error. dsc_query() is for queries by the program: if all
  * work has ended, it reports to the daemon that the program knows. dsc_peek() does not report it. */
 int dsc_query(dsc_session *s, uint32_t stream, uint64_t seq);

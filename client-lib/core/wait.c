@@ -156,6 +156,13 @@ void dsc__synchronised(dsc_session *s)
         pthread_mutex_unlock(&s->submit.lock);
 }
 
+int dsc_idle(dsc_session *s)
+{
+        uint64_t accepted;
+        return !dsc__usable(s) && !s->socket_only && dsc__attached(s) && !dsc__declared(s) &&
+               !atomic_load(&s->page->dead) && nothing_left(s, &accepted);
+}
+
 static int sync_call(dsc_session *s, uint32_t stream, uint64_t seq, bool all)
 {
         Detshare__Sync sync = DETSHARE__SYNC__INIT;

@@ -7,6 +7,7 @@
 #include "cuda/capture.h"
 #include "cuda/copy.h"
 #include "cuda/stream.h"
+#include "cuda/vmm.h"
 
 /* *ret: number of bytes from the first to the last byte of one side of the box. 0: the side exceeds the address
  * space. */
@@ -43,7 +44,22 @@ CUresult dcu_copy_places(const struct dcu_box *box, enum dcu_place *ret_dst, enu
 struct plan {
         uint32_t slot;
         enum dcu_place dst, src;
+        int early; /* 1: a synchronous copy may return before it has ended, see early() */
 };
+
+/*
+ * 1: the copy may return when the library has read its source. As NVIDIA's driver, a copy from pageable memory to the
+ * device first waits for earlier work, so it returns early only if no such work is left. Nor does it if other processes
+ * share memory of this one, because their streams do not wait for this copy.
+ */
+static int early(const struct plan *plan)
+{
+        if (plan->dst != DCU_PLACE_DEVICE || plan->src == DCU_PLACE_PINNED)
+                return 0;
+        if (plan->src == DCU_PLACE_DEVICE)
+                return 1;
+        return !atomic_load_explicit(&dcu_memory_shared, memory_order_relaxed) && dsc_idle(dcu.session);
+}
 
 enum dsc_copy_kind dcu_copy_kind(enum dcu_place dst, enum dcu_place src)
 {
@@ -105,7 +121,7 @@ void dcu_copy_join(struct dcu_box *box)
 
 static CUresult finish(const struct plan *plan)
 {
-        if (plan->dst == DCU_PLACE_DEVICE && plan->src == DCU_PLACE_DEVICE)
+        if (plan->early)
                 return dcu_stream_settle(plan->slot);
         return dcu_result(dsc_wait(dcu.session, plan->slot, dsc_stream_tail(dcu.session, plan->slot)));
 }
@@ -132,6 +148,7 @@ CUresult dcu_copy_box(struct dcu_context *context, CUstream stream, int sync, co
                 (plan.dst == DCU_PLACE_HOST || plan.src == DCU_PLACE_HOST))
                 /* the calling thread copies with memcpy, so all earlier work of the stream must have ended */
                 r = dcu_stream_drain(plan.slot);
+        plan.early = sync && r == CUDA_SUCCESS && early(&plan);
         for (uint64_t z = 0; z < box.depth && r == CUDA_SUCCESS; z++)
                 r = copy_rows(&plan, &box, box.dst.address + z * box.dst.slice, box.src.address + z * box.src.slice);
         return r == CUDA_SUCCESS && sync ? finish(&plan) : r;

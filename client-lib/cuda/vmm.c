@@ -438,6 +438,7 @@ CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocat
         if (!shareableHandle || !physical || flags != 0 || handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
                 !(physical->prop.requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
                 return CUDA_ERROR_INVALID_VALUE;
+        atomic_store(&dcu_memory_shared, 1);
         r = dcu_result(dsc_mem_export(dcu.session, 0, physical->id, token));
         if (r != CUDA_SUCCESS)
                 return r;
@@ -464,6 +465,7 @@ CUresult cuMemImportFromShareableHandle(
         if (!handle || shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
                 pread((int)(intptr_t)osHandle, token, sizeof(token), 0) != (ssize_t)sizeof(token))
                 return CUDA_ERROR_INVALID_VALUE;
+        atomic_store(&dcu_memory_shared, 1);
         r = dcu_result(dsc_mem_import(dcu.session, token, &imported));
         if (r != CUDA_SUCCESS)
                 return r == CUDA_ERROR_INVALID_HANDLE ? CUDA_ERROR_INVALID_VALUE : r;

@@ -7,11 +7,15 @@ CFLAGS_test_cuda_exports := -DDOCUMENT='"$(abspath docs/compatibility.md)"' -DLI
 CFLAGS_test_cuda_parts := -DDATA='"$(abspath tests/data/cuda)"' -I$(CUDA_ROOT)/include
 CFLAGS_test_cuda_occupancy := $(CFLAGS_test_cuda_parts)
 CFLAGS_test_cuda_graphs := $(CFLAGS_test_cuda_parts)
+CFLAGS_test_cuda_memory := $(CFLAGS_test_cuda_parts)
 $(BUILD)/obj/tests/unit/test_cuda_exports.o: | $(BUILD)/gen/cuda/cuda_names.h
 $(BUILD)/tests/unit/test_cuda_exports: | $(LIBCUDA)
-$(addprefix $(BUILD)/tests/unit/test_cuda_,parts occupancy graphs): $(cudaface_obj) $(BUILD)/libdetshare-client.so
-$(BUILD)/tests/unit/test_cuda_parts: $(BUILD)/obj/tests/support/fake_daemon.o
-$(addprefix $(BUILD)/tests/unit/test_cuda_,parts occupancy graphs): LDFLAGS += -Wl,-rpath,'$$ORIGIN/../..'
+$(addprefix $(BUILD)/tests/unit/test_cuda_,parts occupancy graphs memory): $(cudaface_obj) $(BUILD)/libdetshare-client.so
+$(addprefix $(BUILD)/tests/unit/test_cuda_,parts memory): $(BUILD)/obj/tests/support/fake_daemon.o
+$(addprefix $(BUILD)/tests/unit/test_cuda_,parts occupancy graphs memory): LDFLAGS += -Wl,-rpath,'$$ORIGIN/../..'
+
+# The daemon inside the test needs the messages, which come before it in an archive.
+$(BUILD)/tests/unit/test_cuda_memory: private LDFLAGS += -Wl,-u,detshare__reply__descriptor
 
 # A library that takes the place of NVIDIA's driver in tests.
 STANDIN := $(BUILD)/tests/standin/libcuda.so.1

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libcuda's device memory and synchronous copies, against a daemon inside the test that counts requests
+ */
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cuda/context.h"
+#include "cuda/pool.h"
+#include "cuda/range.h"
+#include "tests/support/fake_daemon.h"
+
+#define MIB ((size_t)1 << 20)
+#define N 3000
+
+static struct fake fake;
+static CUcontext context;
+static CUdeviceptr p[N];
+
+static const _Atomic uint32_t *allocs = &fake.requests[DETSHARE__REQUEST__CALL_MEM_ALLOC],
+                              *frees = &fake.requests[DETSHARE__REQUEST__CALL_MEM_FREE];
+
+static void begin(void)
+{
+        fake_start(&fake);
+        cr_assert_eq(cuInit(0), CUDA_SUCCESS);
+        cr_assert_eq(cuCtxCreate_v2(&context, 0, 0), CUDA_SUCCESS);
+}
+
+static CUdeviceptr take(size_t bytes)
+{
+        CUdeviceptr address = 0;
+
+        cr_assert_eq(cuMemAlloc_v2(&address, bytes), CUDA_SUCCESS);
+        cr_assert_eq(address % 512, 0);
+        return address;
+}
+
+/* Waits until the daemon has got so many requests: one that nobody waits for may still be on its way. */
+static void expect_soon(const _Atomic uint32_t *count, uint32_t wanted)
+{
+        for (int i = 0; i < 5000 && atomic_load(count) != wanted; i++)
+                usleep(1000);
+        cr_expect_eq(atomic_load(count), wanted, "%u requests, not %u", atomic_load(count), wanted);
+}
+
+Test(memory, small_allocations_share_requests, .timeout = 60)
+{
+        begin();
+        for (int i = 0; i < N; i++) {
+                p[i] = take(1000);
+                for (int k = i > 2 ? i - 2 : 0; k < i; k++)
+                        cr_assert(p[k] + 1000 <= p[i] || p[i] + 1000 <= p[k]);
+        }
+        cr_expect_eq(atomic_load(allocs), 2, "3000 KiB are in two chunks of 2 MiB");
+        for (int i = 1; i < N; i++)
+                cr_assert_eq(cuMemFree_v2(p[i]), CUDA_SUCCESS);
+        cr_expect_eq(atomic_load(frees), 0, "one chunk is in use, and one empty chunk is kept");
+        cr_expect_eq(cuMemFree_v2(p[0]), CUDA_SUCCESS);
+        cr_expect_eq(atomic_load(frees), 2, "without allocations no chunk is kept");
+        cr_expect_eq(cuMemFree_v2(p[0]), CUDA_ERROR_INVALID_VALUE);
+        fake_stop(&fake);
+}
+
+Test(memory, freed_memory_is_used_again, .timeout = 60)
+{
+        CUdeviceptr held, first;
+
+        begin();
+        held = take(MIB);
+        first = take(MIB - 512);
+        for (int i = 0; i < 100; i++) {
+                cr_assert_eq(cuMemFree_v2(first), CUDA_SUCCESS);
+                cr_assert_eq(take(MIB - 512), first);
+        }
+        cr_expect_eq(atomic_load(allocs), 1);
+        cr_expect_eq(cuMemFree_v2(held), CUDA_SUCCESS);
+        cr_expect_eq(atomic_load(frees), 0);
+        fake_stop(&fake);
+}
+
+Test(memory, large_allocations_are_the_daemon_s_own, .timeout = 60)
+{
+        begin();
+        p[0] = take(2 * MIB);
+        p[1] = take(2 * MIB - 1);
+        p[2] = take(3 * MIB);
+        cr_expect_eq(atomic_load(allocs), 3);
+        cr_expect_eq(cuMemFree_v2(p[0] + 512), CUDA_ERROR_INVALID_VALUE);
+        for (uint32_t i = 0; i < 3; i++) {
+                cr_expect_eq(cuMemFree_v2(p[i]), CUDA_SUCCESS);
+                cr_expect_eq(atomic_load(frees), i + 1);
+        }
+        fake_stop(&fake);
+}
+
+/* A daemon that gives less than 2 MiB at once, and in all as many bytes as *user. */
+static enum fake_verdict little(struct fake *f, const Detshare__Request *request, Detshare__Reply *reply)
+{
+        uint64_t *left = f->user;
+
+        if (request->call_case != DETSHARE__REQUEST__CALL_MEM_ALLOC)
+                return FAKE_DEFAULT;
+        if (request->mem_alloc->bytes < 2 * MIB && request->mem_alloc->bytes <= *left) {
+                *left -= request->mem_alloc->bytes;
+                return FAKE_DEFAULT;
+        }
+        reply->status = CUDA_ERROR_OUT_OF_MEMORY;
+        return FAKE_ANSWERED;
+}
+
+Test(memory, where_no_chunk_fits_a_small_allocation_still_does, .timeout = 60)
+{
+        uint64_t left = 3000;
+        CUdeviceptr none = 1;
+
+        fake.user = &left;
+        fake.hook = little;
+        begin();
+        p[0] = take(1000);
+        p[1] = take(2000);
+        cr_expect_eq(cuMemAlloc_v2(&none, 1), CUDA_ERROR_OUT_OF_MEMORY);
+        cr_expect_eq(none, 0);
+        cr_expect_eq(cuMemFree_v2(p[0]), CUDA_SUCCESS);
+        cr_expect_eq(cuMemFree_v2(p[1]), CUDA_SUCCESS);
+        cr_expect_eq(atomic_load(frees), 2);
+        fake_stop(&fake);
+}
+
+/* A daemon that refuses 64 MiB until a chunk has come back. */
+static enum fake_verdict full(struct fake *f, const Detshare__Request *request, Detshare__Reply *reply)
+{
+        if (request->call_case != DETSHARE__REQUEST__CALL_MEM_ALLOC || request->mem_alloc->bytes < 32 * MIB ||
+                atomic_load(frees))
+                return FAKE_DEFAULT;
+        reply->status = CUDA_ERROR_OUT_OF_MEMORY;
+        return FAKE_ANSWERED;
+}
+
+Test(memory, empty_chunks_are_returned_before_an_allocation_fails, .timeout = 60)
+{
+        begin();
+        p[0] = take(2 * MIB - 512);
+        p[1] = take(2 * MIB - 512);
+        cr_expect_eq(cuMemFree_v2(p[1]), CUDA_SUCCESS);
+        cr_expect_eq(atomic_load(frees), 0);
+        fake.hook = full;
+        p[1] = take(32 * MIB);
+        cr_expect_eq(atomic_load(frees), 1);
+        fake_stop(&fake);
+}
+
+Test(memory, a_free_in_a_stream_returns_at_once, .timeout = 60)
+{
+        begin();
+        p[0] = take(1000);
+        p[1] = take(1000);
+        cr_expect_eq(cuMemsetD8_v2(p[1], 1, 1000), CUDA_SUCCESS);
+        cr_expect_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+        fake.paused = true;
+        cr_expect_eq(cuMemFreeAsync(p[1], NULL), CUDA_SUCCESS);
+        cr_expect_eq(cuMemFreeAsync(p[1], NULL), CUDA_ERROR_INVALID_VALUE);
+        p[2] = take(1000);
+        cr_expect_neq(p[2], p[1], "the stream may still use the memory");
+        fake.paused = false;
+        cr_expect_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+        fake_stop(&fake);
+}
+
+Test(memory, the_end_of_a_context_frees_its_memory, .timeout = 60)
+{
+        CUcontext second;
+
+        begin();
+        p[0] = take(1000);
+        cr_assert_eq(cuCtxCreate_v2(&second, 0, 0), CUDA_SUCCESS);
+        p[1] = take(2 * MIB - 512);
+        p[2] = take(3 * MIB);
+        cr_expect_eq(cuCtxDestroy_v2(second), CUDA_SUCCESS);
+        cr_expect_eq(cuCtxSetCurrent(context), CUDA_SUCCESS);
+        expect_soon(frees, 1); /* the empty chunk is kept */
+        cr_expect_eq(cuMemFree_v2(p[1]), CUDA_ERROR_INVALID_VALUE);
+        cr_expect_eq(cuMemFree_v2(p[0]), CUDA_SUCCESS);
+        fake_stop(&fake);
+}
+
+/* --- synchronous copies to the device --- */
+
+static _Atomic int returned;
+
+static void *write_twos(void *unused)
+{
+        unsigned char two[64];
+
+        memset(two, 2, sizeof(two));
+        cr_expect_eq(cuCtxSetCurrent(context), CUDA_SUCCESS);
+        cr_expect_eq(cuMemcpyHtoD_v2(p[0], two, sizeof(two)), CUDA_SUCCESS);
+        atomic_store(&returned, 1);
+        return NULL;
+}
+
+Test(copies, return_when_the_source_was_read, .timeout = 60)
+{
+        unsigned char bytes[64];
+        pthread_t thread;
+
+        begin();
+        p[0] = take(1000);
+        memset(bytes, 0, sizeof(bytes));
+        cr_expect_eq(cuMemcpyHtoD_v2(p[0], bytes, sizeof(bytes)), CUDA_SUCCESS);
+        cr_expect_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+        fake.paused = true;
+        memset(bytes, 1, sizeof(bytes));
+        cr_expect_eq(cuMemcpyHtoD_v2(p[0], bytes, sizeof(bytes)), CUDA_SUCCESS, "no work is left before it");
+        memset(bytes, 9, sizeof(bytes));
+        pthread_create(&thread, NULL, write_twos, NULL);
+        usleep(50000);
+        cr_expect_eq(atomic_load(&returned), 0, "it waits for the work before it");
+        fake.paused = false;
+        pthread_join(thread, NULL);
+        cr_expect_eq(cuMemcpyDtoH_v2(bytes, p[0], sizeof(bytes)), CUDA_SUCCESS);
+        for (size_t i = 0; i < sizeof(bytes); i++)
+                cr_expect_eq(bytes[i], 2);
+        fake_stop(&fake);
+}

@@ -2,7 +2,8 @@
 /*
  * Reserved addresses
  *
- * Small reservations share windows; a large one has a window of its own. An empty window is returned to the daemon.
+ * Small reservations share windows; a large one has a window of its own. One empty window for small ones is kept, so
+ * that a program that reserves and frees in turn needs no requests; others are returned to the daemon.
  */
 #include <stdlib.h>
 
@@ -101,6 +102,38 @@ static void window_free(struct window *window)
         free(window);
 }
 
+/* The empty window that is kept; NULL: there is none. */
+static struct window *kept(void)
+{
+        struct window *window = windows;
+
+        while (window && window->first)
+                window = window->next;
+        return window;
+}
+
+/* With too few addresses left for a new window, the empty one is returned first. */
+static struct window *window_get(uint64_t bytes)
+{
+        struct window *window = window_new(bytes), *empty = window ? NULL : kept();
+
+        if (!empty)
+                return window;
+        window_free(empty);
+        return window_new(bytes);
+}
+
+/* Frees an empty window, unless it is the only one and as large as those for small reservations. */
+static void window_emptied(struct window *window)
+{
+        struct window *other = windows;
+
+        while (other && (other == window || other->first))
+                other = other->next;
+        if (other || window->bytes != WINDOW_BYTES)
+                window_free(window);
+}
+
 static uint64_t reserve_locked(uint64_t bytes, uint64_t align, uint64_t hint)
 {
         struct window *window;
@@ -113,7 +146,7 @@ static uint64_t reserve_locked(uint64_t bytes, uint64_t align, uint64_t hint)
                 at = place(window, bytes, align, 0);
         if (at)
                 return at;
-        window = window_new(bytes <= SHARING_MAX ? WINDOW_BYTES : bytes);
+        window = window_get(bytes <= SHARING_MAX ? WINDOW_BYTES : bytes);
         if (!window)
                 return 0;
         at = align <= window->bytes ? place(window, bytes, align, 0) : 0;
@@ -161,7 +194,7 @@ CUresult dcu_address_free(uint64_t base, uint64_t bytes)
                 *at = gone->next;
                 free(gone);
                 if (!window->first)
-                        window_free(window);
+                        window_emptied(window);
                 r = CUDA_SUCCESS;
         }
         pthread_mutex_unlock(&lock);

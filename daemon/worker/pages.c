@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Allocates and frees the pages of pinned memory in threads beside the loop
  *
@@ -47,8 +48,10 @@
 #define PAGES_LEAST_BYTES DS_KIB(256) /* the loop itself makes smaller files */
 #define PAGES_WRITE_BYTES DS_KIB(64)
 #define PAGES_PIECE_BYTES DS_KIB(256)
-/* bytes of one file that a thread fills before the next awaited file gets its share */
+/* bytes of one file that a thread fills before the next awaited file gets its share: at most this, and a part of a
+ * small file, so that several threads fill it */
 #define PAGES_SLICE_BYTES DS_MIB(4)
+#define PAGES_SLICES 8
 #define PAGES_SPARES 4u
 #define PAGES_CLOSES_MAX 64u /* files queued for the thread to close; with more, the loop closes them itself */
 #define PAGES_NICE 10        /* nice value of the threads: on a machine with few CPUs, other work comes first */
@@ -172,6 +175,13 @@ static void pages_stop_giving(struct dsw_pages *pages, struct dsw_file *file)
         file->in_todo = 0;
 }
 
+static uint64_t pages_slice(const struct dsw_file *file)
+{
+        uint64_t part = DS_ALIGN_UP(file->bytes / PAGES_SLICES, (uint64_t)PAGES_PIECE_BYTES);
+
+        return DS_MIN(DS_MAX(part, (uint64_t)PAGES_PIECE_BYTES), PAGES_SLICE_BYTES);
+}
+
 /* Fills one slice, with the lock held except while it fills. 0: there is nothing to fill. */
 static int pages_turn(struct dsw_pages *pages)
 {
@@ -182,7 +192,7 @@ static int pages_turn(struct dsw_pages *pages)
         if (!file)
                 return 0;
         from = file->given;
-        until = file->cancelled ? from : DS_MIN(file->bytes, from + PAGES_SLICE_BYTES);
+        until = file->cancelled ? from : DS_MIN(file->bytes, from + pages_slice(file));
         file->given = until;
         file->n_slices++;
         DL_DELETE(pages->todo, file);

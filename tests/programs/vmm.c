@@ -4,6 +4,9 @@
  * access rights, copies and kernels across the boundaries, blocks unmapped again; the same memory at two addresses;
  * export and import by file descriptor; errors
  */
+#include <stdatomic.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "program.h"
@@ -24,6 +27,33 @@ static void run_add(CUdeviceptr p, int n, int v)
         void *params[] = {&p, &n, &v};
 
         OK(cuLaunchKernel(add, (unsigned int)((n + 255) / 256), 1, 1, 256, 1, 1, 0, NULL, params, NULL));
+}
+
+static atomic_int n_sent; /* messages that the process has sent */
+
+__attribute__((visibility("default"))) ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+        atomic_fetch_add(&n_sent, 1);
+        return syscall(SYS_sendmsg, fd, message, flags);
+}
+
+/* After the first one, reservations come and go without requests to the daemon. Two at a time have different
+ * addresses. */
+static void check_reservations(void)
+{
+        CUdeviceptr p, q;
+        int before = 0;
+
+        for (int i = 0; i < 11; i++) {
+                if (i == 1)
+                        before = atomic_load(&n_sent);
+                MUST(cuMemAddressReserve(&p, PIECE, 0, 0, 0));
+                MUST(cuMemAddressReserve(&q, (size_t)PIECES * PIECE, 0, 0, 0));
+                CHECK(p + PIECE <= q || q + PIECES * PIECE <= p);
+                OK(cuMemAddressFree(p, PIECE));
+                OK(cuMemAddressFree(q, PIECES * PIECE));
+        }
+        CHECK(atomic_load(&n_sent) - before < 10);
 }
 
 static void check_segment(void)
@@ -175,6 +205,7 @@ int main(int argc, char **argv)
         OK(cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0));
         CHECK(supported == 1);
         add = program_function(program_module("prog_basic"), "prog_add");
+        check_reservations();
         check_segment();
         check_alias();
         check_export();

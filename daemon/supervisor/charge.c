@@ -37,6 +37,8 @@ struct ds_users {
         /* times at which the rate buckets of disconnected users are full again: a user that reconnects gets no full
          * bucket before */
         uint64_t full_ns[RATES_KEPT];
+        /* likewise, when they may be served again beside others */
+        uint64_t due_ns[RATES_KEPT];
 };
 
 int ds_users_new(const struct ds_charge_limits *limits, ds_users **ret)
@@ -86,7 +88,7 @@ int ds_user_get(ds_users *users, uid_t uid, ds_user **ret)
                 user->uid = uid;
                 /* a new user does not come before users that are already served */
                 user->turn[0] = user->turn[1] = users->turns;
-                ds_turn_line_init(&user->turns);
+                ds_turn_line_init(&user->turns, uid, users->due_ns[uid % RATES_KEPT]);
                 ds_rate_init(&user->rate);
                 user->rate.full_ns = users->full_ns[uid % RATES_KEPT];
                 HASH_ADD(hh, users->by_uid, uid, sizeof(uid), user);
@@ -119,6 +121,7 @@ ds_user *ds_user_unref(ds_user *user)
         ds_turn_line_deinit(&user->turns);
         ds_rate_deinit(&user->rate);
         user->users->full_ns[user->uid % RATES_KEPT] = user->rate.full_ns;
+        user->users->due_ns[user->uid % RATES_KEPT] = user->turns.due_ns;
         HASH_DELETE(hh, user->users->by_uid, user);
         return ds_free(user);
 }

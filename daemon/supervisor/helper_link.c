@@ -303,8 +303,10 @@ static void job_deadline(struct ds_deadline *deadline)
 /* The most images that all helpers together may work on. */
 static unsigned at_once(void)
 {
-        long cores = sysconf(_SC_NPROCESSORS_ONLN);
+        static long cores; /* reading it opens a file */
 
+        if (!cores)
+                cores = sysconf(_SC_NPROCESSORS_ONLN);
         return cores > 4 ? DS_MIN((unsigned)cores / 2, AT_ONCE_MAX) : 2;
 }
 

@@ -10,14 +10,16 @@
 /* Users count as competing until this time after service changed between them; meanwhile each is limited to its
  * share. */
 #define SHARED_NS DS_NS_PER_S
-#define SHARES 4u                    /* a user gets 1/SHARES of the processor time while users compete */
-#define BURST_NS (2 * DS_NS_PER_MS)  /* lead over its share that an idle user may accumulate, multiplied by SHARES */
+#define SHARES 4u /* a user gets 1/SHARES of the processor time while users compete */
+/* lead over its share that an idle user may accumulate, multiplied by SHARES: the requests of a framework's start */
+#define BURST_NS (200 * DS_NS_PER_MS)
 #define DEBT_NS (100 * DS_NS_PER_MS) /* longest wait of a user, even after it had all of the time alone */
 
-void ds_turn_line_init(struct ds_turn_line *line)
+void ds_turn_line_init(struct ds_turn_line *line, uid_t uid, uint64_t due_ns)
 {
         TAILQ_INIT(&line->turns);
-        line->due_ns = 0;
+        line->uid = uid;
+        line->due_ns = due_ns;
 }
 
 void ds_turn_line_deinit(struct ds_turn_line *line)
@@ -85,9 +87,10 @@ static void serve_first(struct ds_turns *turns, struct ds_turn_line *line, uint6
 {
         struct ds_turn *turn = TAILQ_FIRST(&line->turns);
 
-        if (turns->last && turns->last != line)
+        if (turns->served && turns->last_uid != line->uid)
                 turns->shared_ns = now;
-        turns->last = line;
+        turns->served = 1;
+        turns->last_uid = line->uid;
         ds_turns_forget(turns, line, turn);
         /* the line moves to the end, behind all others */
         if (!TAILQ_EMPTY(&line->turns)) {

@@ -11,7 +11,7 @@
  * enough unread requests (`may`). So requests wait in their senders' sockets, and not behind each other on the way to
  * the worker.
  *
- * While several users are active, each gets at most a quarter of this process's time. Otherwise a user that floods the
+ * While several users are active, each gets at most a quarter of this process's time, and 50 ms of it at once. Otherwise a user that floods the
  * daemon would keep its processes busy all the time, and with them a processor that others need. A user that is alone
  * gets all of the time.
  *
@@ -22,6 +22,7 @@
 
 #include <stdint.h>
 #include <sys/queue.h>
+#include <sys/types.h>
 #include <uv.h>
 
 #include "supervisor/deadline.h"
@@ -37,6 +38,7 @@ struct ds_turn {
 struct ds_turn_line {
         TAILQ_HEAD(ds_turn_list, ds_turn) turns;
         TAILQ_ENTRY(ds_turn_line) link;
+        uid_t uid;
         uint64_t due_ns; /* earliest time of the next service while other users are active */
 };
 
@@ -46,15 +48,17 @@ struct ds_turns {
         uv_idle_t idle; /* active while a line may be served, so that the loop does not block */
         TAILQ_HEAD(ds_turn_lines, ds_turn_line) lines;
         struct ds_deadlines *deadlines;
-        struct ds_deadline due;          /* armed for the line that is due first, while no line is due */
-        const struct ds_turn_line *last; /* line served last; only compared, because it may be freed */
-        uint64_t shared_ns;              /* last time when service changed from one line to another; 0: never */
+        struct ds_deadline due; /* armed for the line that is due first, while no line is due */
+        int served;             /* a user was served */
+        uid_t last_uid;         /* user served last; it may be gone, and come again with another line */
+        uint64_t shared_ns;     /* last time when service changed from one user to another; 0: never */
         /* returns 0 while no client may be served; when that changes, the loop is woken */
         int (*may)(void *user);
         void *user;
 };
 
-void ds_turn_line_init(struct ds_turn_line *line);
+/* due_ns: that of the user's last line, or 0: a user does not escape its debt by connecting again. */
+void ds_turn_line_init(struct ds_turn_line *line, uid_t uid, uint64_t due_ns);
 /* Asserts that no connection waits. */
 void ds_turn_line_deinit(struct ds_turn_line *line);
 

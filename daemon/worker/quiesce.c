@@ -71,7 +71,7 @@
 #define QUIESCE_CHORES_BYTES DS_GIB(4)
 #define QUIESCE_CHORES_RAM 8
 /* freed bytes that are still registered; more of them are unregistered only after QUIESCE_CALM_NS of real time without
- * activity of any session, or if background work is urgent */
+ * activity of any session, or if background work is urgent, or if a session closes */
 #define QUIESCE_FEW_BYTES DS_MIB(32)
 #define QUIESCE_CALM_NS (10 * DS_NS_PER_MS)
 
@@ -173,9 +173,22 @@ static int quiesce_chores_press(const ds_worker *worker)
                worker->wall_ns() - quiesce->chores_wall_ns >= QUIESCE_CHORES_NS;
 }
 
+/* Whether a session that closed still has pinned memory: until that is gone, its user is charged for it. */
+static int quiesce_session_leaves(const ds_worker *worker)
+{
+        const struct dsw_session *session;
+
+        for (session = worker->sessions; session; session = session->hh.next) {
+                if (session->state == DSW_SESSION_CLOSING && session->memory.n_gone)
+                        return 1;
+        }
+        return 0;
+}
+
+/* Whether background work need not wait for a calm moment. */
 static int quiesce_chores_are_few(const ds_worker *worker)
 {
-        return worker->gone_bytes <= QUIESCE_FEW_BYTES;
+        return worker->gone_bytes <= QUIESCE_FEW_BYTES || quiesce_session_leaves(worker);
 }
 
 /* Real time from which background work delays nobody, if nothing happens until then. */

@@ -12,7 +12,7 @@
 #define SHARED_NS DS_NS_PER_S
 #define SHARES 4u /* a user gets 1/SHARES of the processor time while users compete */
 /* lead over its share that an idle user may accumulate, multiplied by SHARES: the requests of a framework's start */
-#define BURST_NS (200 * DS_NS_PER_MS)
+#define BURST_NS (100 * DS_NS_PER_MS)
 #define DEBT_NS (100 * DS_NS_PER_MS) /* longest wait of a user, even after it had all of the time alone */
 
 void ds_turn_line_init(struct ds_turn_line *line, uid_t uid, uint64_t due_ns)

@@ -171,7 +171,7 @@ Test(turns, a_flood_has_its_share)
         passed = run_beside(900 * DS_NS_PER_MS);
         cr_assert_gt(fx.served[0], 0);
         cr_assert_gt(fx.served[1], 3);
-        cr_assert_leq(4 * fx.served[0] * fx.cost_ns, passed + 4 * fx.cost_ns + 220 * DS_NS_PER_MS, "%u in %llu us",
+        cr_assert_leq(4 * fx.served[0] * fx.cost_ns, passed + 4 * fx.cost_ns + 120 * DS_NS_PER_MS, "%u in %llu us",
                 fx.served[0], (unsigned long long)(passed / 1000));
         for (unsigned i = 0; i < EACH; i++)
                 ds_turns_forget(&fx.turns, &fx.lines[0], &fx.connections[0][i].turn);

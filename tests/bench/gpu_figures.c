@@ -116,6 +116,24 @@ static void copies_of(const char *kind, char *host, CUdeviceptr device, size_t l
         }
 }
 
+/* Time of a synchronous copy of 4 KiB of pageable memory while the GPU is idle. */
+static void small_copies(CUdeviceptr device, char *pageable)
+{
+        unsigned n = bench_times(5000, 20);
+
+        for (int to_device = 1; to_device >= 0; to_device--) {
+                for (unsigned i = 0; i < n; i++) {
+                        double begin;
+
+                        CHECK(cuCtxSynchronize());
+                        begin = bench_us();
+                        CHECK(to_device ? cuMemcpyHtoD(device, pageable, 4096) : cuMemcpyDtoH(pageable, device, 4096));
+                        samples[i] = bench_us() - begin;
+                }
+                figure_percentiles(to_device ? "copy_4KiB_to_device" : "copy_4KiB_to_host", n);
+        }
+}
+
 static void copies(void)
 {
         size_t largest = bench_times(COPY_MAX, 1u << 20);
@@ -133,6 +151,7 @@ static void copies(void)
         memset(pageable, 2, largest);
         copies_of("pinned", pinned, device, largest);
         copies_of("pageable", pageable, device, largest);
+        small_copies(device, pageable);
         CHECK(cuMemFreeHost(pinned));
         CHECK(cuMemFree(device));
         free(pageable);
@@ -171,25 +190,41 @@ static void events(void)
         CHECK(cuEventDestroy(end));
 }
 
-static void memory(void)
+static void memory_of(const char *name, size_t size, double *free_us, unsigned n)
 {
-        unsigned n = bench_times(500, 5);
-        double *free_us = malloc(n * sizeof(double)), begin;
-        CUdeviceptr p, held;
+        char text[64];
+        CUdeviceptr p;
 
-        if (!free_us)
-                exit(1);
-        CHECK(cuMemAlloc(&held, 1u << 20)); /* held for the whole run, as in a program that has device memory */
         for (unsigned i = 0; i < n; i++) {
-                begin = bench_us();
-                CHECK(cuMemAlloc(&p, 1u << 20));
+                double begin = bench_us();
+
+                CHECK(cuMemAlloc(&p, size));
                 samples[i] = bench_us() - begin;
                 begin = bench_us();
                 CHECK(cuMemFree(p));
                 free_us[i] = bench_us() - begin;
         }
-        figure("alloc_1MiB", bench_percentile(samples, n, 0.5), "us");
-        figure("free_1MiB", bench_percentile(free_us, n, 0.5), "us");
+        snprintf(text, sizeof(text), "alloc_%s", name);
+        figure(text, bench_percentile(samples, n, 0.5), "us");
+        snprintf(text, sizeof(text), "free_%s", name);
+        figure(text, bench_percentile(free_us, n, 0.5), "us");
+}
+
+static void memory(void)
+{
+        unsigned n = bench_times(500, 5), few = bench_times(50, 5);
+        double *free_us = malloc(n * sizeof(double));
+        CUdeviceptr held;
+
+        if (!free_us)
+                exit(1);
+        CHECK(cuMemAlloc(&held, 1u << 20)); /* held for the whole run, as in a program that has device memory */
+        memory_of("4KiB", 4096, free_us, n);
+        memory_of("1MiB", 1u << 20, free_us, n);
+        memory_of("2MiB", 2u << 20, free_us, n);
+        memory_of("20MiB", 20u << 20, free_us, few);
+        memory_of("256MiB", 256u << 20, free_us, few);
+        memory_of("1GiB", 1u << 30, free_us, few);
         CHECK(cuMemFree(held));
         free(free_us);
 }

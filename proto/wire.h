@@ -68,6 +68,11 @@ struct ds_ring_header {
         _Alignas(64) _Atomic uint64_t synchronised;
         /* arrival of the client's next request on the device's clock, ns, as the client states it; 0: not stated */
         _Atomic uint64_t arrival_ns;
+        /*
+         * Address of a device allocation that the client does not use, and that the worker may free when another session
+         * needs memory; 0: none. The client offers the allocation, and either side takes it by changing the word to 0.
+         */
+        _Alignas(64) _Atomic uint64_t spare;
 };
 
 _Static_assert(sizeof(struct ds_ring_header) <= DS_RING_HEADER, "the ring's header has grown into its slots");

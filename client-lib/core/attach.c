@@ -132,12 +132,14 @@ int dsc__attach_locked(dsc_session *s)
         s->submit.kept = dsc__attached(s) && answer.reply->attach->kept;
         if (!s->submit.kept)
                 check_lost(s);
+        const uint64_t spare = dsc__spare_leave_locked(s);
         r = take_attachment(s, &answer);
         dsc__answer_clear(&answer);
         if (r) {
                 dsc__lose(s);
                 return r;
         }
+        atomic_store(&s->ring_header->spare, spare);
         resynchronise(s);
         dsc__clock_note_begin(s);
         dsc__phase_tell_locked(s);

@@ -116,6 +116,14 @@ int dsc_host_free(dsc_session *s, void *p);
 int dsc_managed_alloc(dsc_session *s, uint64_t bytes, void **ret);
 /* Returns the kind of memory at an address: 0 unknown, 1 device, 2 pinned; and base and size of its allocation. */
 int dsc_lookup(dsc_session *s, uint64_t address, uint64_t *ret_base, uint64_t *ret_size);
+/*
+ * Memory that the program does not use, of at most one allocation. dsc_mem_offer() lets the daemon take the allocation
+ * for other sessions; the allocation leaves the table of dsc_lookup(). 0: it cannot be offered. dsc_mem_withdraw() gets
+ * it back, dsc_mem_offered() says if that would succeed. 0: the daemon has taken it, and the address may be in use again.
+ */
+int dsc_mem_offer(dsc_session *s, uint64_t address);
+int dsc_mem_offered(dsc_session *s, uint64_t address);
+int dsc_mem_withdraw(dsc_session *s, uint64_t address);
 /* Frees device memory without waiting for work that may use it. The daemon reuses the address only after that work. */
 int dsc_mem_free_later(dsc_session *s, uint64_t address);
 

@@ -134,6 +134,7 @@ struct dsc__memory {
         pthread_rwlock_t table;    /* protects the ranges */
         struct dsc__range *ranges; /* sorted by base */
         size_t n_ranges, n_space;
+        struct dsc__range spare; /* allocation that the daemon may take; size 0: none; protected by submit.lock */
         pthread_mutex_t arena_lock;
         struct dsc__arena *arena;
         struct {
@@ -407,6 +408,8 @@ bool dsc__in_pinned_half(const dsc_session *s, uint64_t address, uint64_t bytes)
 void dsc__pinned_unmap(dsc_session *s, uint64_t address, uint64_t bytes);
 int dsc__table_add(dsc_session *s, const struct dsc__range *range);
 void dsc__table_drop_module(dsc_session *s, uint64_t module);
+/* The address in the ring header's `spare`, or 0, moves from an old ring to a new one. With submit.lock held. */
+uint64_t dsc__spare_leave_locked(dsc_session *s);
 void dsc__table_clear(dsc_session *s); /* removes all ranges from the table and unmaps the pinned ones */
 
 /* --- vmm.c --- */

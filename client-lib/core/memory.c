@@ -215,6 +215,55 @@ int dsc_mem_info(dsc_session *s, uint64_t *ret_free, uint64_t *ret_total)
         return 0;
 }
 
+/* --- spare memory --- */
+
+static bool can_offer_locked(dsc_session *s)
+{
+        return !dsc__usable(s) && !s->socket_only && dsc__attached(s);
+}
+
+int dsc_mem_offer(dsc_session *s, uint64_t address)
+{
+        struct dsc__memory *m = &s->memory;
+        pthread_mutex_lock(&s->submit.lock);
+        const int done =
+                can_offer_locked(s) && !m->spare.size && !table_take(s, address, 1u << DSC__RANGE_DEVICE, &m->spare);
+        if (done)
+                atomic_store(&s->ring_header->spare, address);
+        pthread_mutex_unlock(&s->submit.lock);
+        return done;
+}
+
+int dsc_mem_offered(dsc_session *s, uint64_t address)
+{
+        pthread_mutex_lock(&s->submit.lock);
+        const int there = can_offer_locked(s) && s->memory.spare.size && s->memory.spare.base == address &&
+                          atomic_load(&s->ring_header->spare) == address;
+        pthread_mutex_unlock(&s->submit.lock);
+        return there;
+}
+
+int dsc_mem_withdraw(dsc_session *s, uint64_t address)
+{
+        struct dsc__memory *m = &s->memory;
+        uint64_t seen = address;
+        pthread_mutex_lock(&s->submit.lock);
+        const int ours = can_offer_locked(s) && m->spare.size && m->spare.base == address &&
+                         atomic_compare_exchange_strong(&s->ring_header->spare, &seen, 0);
+        const struct dsc__range range = m->spare;
+        m->spare.size = 0;
+        pthread_mutex_unlock(&s->submit.lock);
+        if (!ours || !dsc__table_add(s, &range))
+                return ours;
+        free_call(s, address, false);
+        return 0;
+}
+
+uint64_t dsc__spare_leave_locked(dsc_session *s)
+{
+        return dsc__attached(s) ? atomic_exchange(&s->ring_header->spare, 0) : 0;
+}
+
 /* --- pinned memory --- */
 
 bool dsc__in_pinned_half(const dsc_session *s, uint64_t address, uint64_t bytes)
@@ -360,6 +409,9 @@ int dsc_host_free(dsc_session *s, void *p)
 
 static int reset_locked(dsc_session *s)
 {
+        /* the reset frees the spare memory, whose address may be in use again afterwards */
+        dsc__spare_leave_locked(s);
+        s->memory.spare.size = 0;
         Detshare__ResetSession reset = DETSHARE__RESET_SESSION__INIT;
         Detshare__Request request = DSC__REQUEST(RESET_SESSION, reset_session, &reset);
         int r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT__NOT_SET, NULL);

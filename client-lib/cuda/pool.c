@@ -44,6 +44,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* The pool without a handle behind small allocations of cuMemAlloc(). Its blocks are usable by every stream at once. */
 static struct dcu_pool plain = {.reuse = DCU_REUSE_OPPORTUNISTIC, .threshold = UINT64_MAX};
 static struct dcu_pool *pools = &plain, *default_pool;
+static struct dcu_chunk *offered; /* the empty chunk of `plain` that the daemon may take; NULL: none */
 _Atomic int dcu_pool_excess;
 
 /* --- lists --- */
@@ -145,7 +146,7 @@ static struct dcu_block *chunk_add(struct dcu_pool *pool, uint64_t base, uint64_
 
 /* How the daemon frees the memory of a dropped chunk. */
 enum drop {
-        DROP_HERE,  /* not at all: a reset of the session frees it */
+        DROP_HERE,  /* not at all: a reset of the session frees it, or the daemon has taken it */
         DROP_LATER, /* after the submitted work; the caller does not wait */
         DROP_NOW,   /* after the submitted work; the caller waits */
 };
@@ -157,6 +158,11 @@ static void chunk_drop(struct dcu_chunk *chunk, enum drop how)
         struct dcu_block *block, *next;
         struct dcu_range range;
 
+        if (chunk == offered) {
+                offered = NULL;
+                if (!dsc_mem_withdraw(dcu.session, chunk->base))
+                        how = DROP_HERE;
+        }
         for (block = chunk->first; block; block = next) {
                 next = block->after;
                 if (block->used)
@@ -444,6 +450,22 @@ static CUresult alloc_direct(struct dcu_range *range)
         return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+/* As find(), for `plain`: the block is in no chunk that the daemon may take. */
+static struct dcu_block *plain_find(uint64_t bytes)
+{
+        for (;;) {
+                struct dcu_block *block = find(&plain, bytes, NO_SLOT);
+                struct dcu_chunk *chunk = block ? block->chunk : NULL;
+
+                if (!chunk || chunk != offered)
+                        return block;
+                offered = NULL;
+                if (dsc_mem_withdraw(dcu.session, chunk->base))
+                        return block;
+                chunk_drop(chunk, DROP_HERE);
+        }
+}
+
 CUresult dcu_plain_alloc(struct dcu_context *owner, size_t bytes, CUdeviceptr *ret)
 {
         struct dcu_range range = {.size = bytes, .kind = DCU_RANGE_DEVICE, .sync_memops = 1, .owner = owner};
@@ -457,7 +479,7 @@ CUresult dcu_plain_alloc(struct dcu_context *owner, size_t bytes, CUdeviceptr *r
                 uint64_t rounded = ((uint64_t)bytes + ALIGN - 1) & ~(uint64_t)(ALIGN - 1);
 
                 pthread_mutex_lock(&lock);
-                block = find(&plain, rounded, NO_SLOT);
+                block = plain_find(rounded);
                 if (block)
                         r = take(&plain, block, rounded, &range);
                 pthread_mutex_unlock(&lock);
@@ -469,19 +491,31 @@ CUresult dcu_plain_alloc(struct dcu_context *owner, size_t bytes, CUdeviceptr *r
         return r;
 }
 
-/* Returns the empty chunks: all of them if no memory is in use, else all but one, which the next allocation may need. */
+static int is_empty(const struct dcu_chunk *chunk)
+{
+        return !chunk->first->used && !chunk->first->after;
+}
+
+/*
+ * Returns the empty chunks: all of them if no memory is in use, else all but one, which the next allocation may need.
+ * The daemon may take that one when another session needs memory.
+ */
 static void plain_bound(enum drop how)
 {
         struct dcu_chunk *chunk, *next;
-        int kept = plain.used == 0;
 
+        if (offered && !dsc_mem_offered(dcu.session, offered->base))
+                chunk_drop(offered, DROP_HERE);
         for (chunk = plain.chunks; chunk; chunk = next) {
-                int empty = plain.used == 0 || (!chunk->first->used && !chunk->first->after);
-
                 next = chunk->next;
-                if (empty && kept)
+                if (plain.used == 0)
                         chunk_drop(chunk, how);
-                kept |= empty;
+                else if (chunk != offered && is_empty(chunk)) {
+                        if (!offered && dsc_mem_offer(dcu.session, chunk->base))
+                                offered = chunk;
+                        else
+                                chunk_drop(chunk, how);
+                }
         }
 }
 
@@ -491,7 +525,7 @@ static void plain_give_back(struct dcu_block *block, uint32_t slot, uint64_t seq
         struct dcu_chunk *chunk = block->chunk;
 
         give_back(block, slot, seq);
-        if (plain.used == 0 || (!chunk->first->used && !chunk->first->after))
+        if (plain.used == 0 || is_empty(chunk))
                 plain_bound(slot == NO_SLOT ? DROP_NOW : DROP_LATER);
 }
 

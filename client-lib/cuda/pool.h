@@ -13,8 +13,9 @@
  *
  * Allocations of cuMemAlloc() below 2 MiB are blocks of chunks of 2 to 32 MiB too; larger ones are allocations of the
  * daemon. The daemon charges a chunk to the session from the moment that the client gets it. Of empty chunks the client
- * keeps one; when the program frees its last small allocation, none. Before an allocation fails, the client returns the
- * empty chunks of all pools and tries again.
+ * keeps one, which the worker may free when another session needs memory; when the program frees its last small
+ * allocation, the client keeps none. Before an allocation fails, the client returns the empty chunks of all pools and
+ * tries again.
  */
 #pragma once
 

@@ -723,6 +723,8 @@ int dsw_op_submit(struct dsw_stream *stream, struct dsw_op *op, uint64_t *ret_se
 void dsw_op_done(void *user, struct ds_op *op, int status, uint64_t start_ns, uint64_t end_ns, const char *message);
 /* whether all operations of the session up to index have ended */
 int dsw_session_ended(const struct dsw_session *session, uint64_t index);
+/* 1: no work of the session is left, and none of its allocations waits for cleared memory. */
+int dsw_session_idle(const struct dsw_session *session);
 void dsw_op_pool_free(ds_worker *worker);
 
 /* work.c: turns records and requests into operations. The session must have no sticky error and the stream must be

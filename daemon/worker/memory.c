@@ -200,6 +200,55 @@ void dsw_memory_cap(void *user, uint64_t session_id, uint64_t bytes)
                 session->memory.cap = bytes;
 }
 
+/*
+ * Frees the allocation that the session's client offers, if no work of the session is left. A client that offers memory
+ * in use harms only itself. Returns 1 if memory was freed.
+ */
+static int memory_take_spare(struct dsw_session *session)
+{
+        struct ds_ring_header *ring = (struct ds_ring_header *)(uintptr_t)session->ring;
+        Detshare__Internal__FromWorker message = DETSHARE__INTERNAL__FROM_WORKER__INIT;
+        Detshare__Internal__Ledger ledger = DETSHARE__INTERNAL__LEDGER__INIT;
+        const struct dsw_range *range;
+        uint64_t va;
+
+        if (!ring || session->state != DSW_SESSION_OPEN || !dsw_session_idle(session))
+                return 0;
+        va = atomic_load(&ring->spare);
+        range = va ? dsw_heap_find(&session->memory.device, va) : NULL;
+        if (!range || range->va != va || range->flags || !atomic_compare_exchange_strong(&ring->spare, &va, 0))
+                return 0;
+        (void)dsw_memory_begin_free(session, va, 0);
+        ledger.session = session->id;
+        ledger.alloc_removed = va;
+        dsw_memory_free(session, va, &ledger.slab_removed);
+        message.ledger = &ledger;
+        dsw_message_send(session->worker, &message, NULL, 0);
+        return 1;
+}
+
+/* Frees what the clients of other sessions offer. Returns the number of allocations freed. */
+static int memory_reclaim(const struct dsw_session *needy)
+{
+        struct dsw_session *session, *next;
+        int n = 0;
+
+        HASH_ITER(hh, needy->worker->sessions, session, next)
+        {
+                if (session != needy)
+                        n += memory_take_spare(session);
+        }
+        return n;
+}
+
+/* Adds a slab of the usual size, or one of `least` bytes where memory is short. */
+static int memory_get_slab(struct dsw_session *session, uint64_t least, struct dsw_slab_note *ret)
+{
+        int r = memory_add_slab(session, DS_MAX(least, DSW_SLAB_BYTES), ret);
+
+        return r == DS_CUDA_OUT_OF_MEMORY && least < DSW_SLAB_BYTES ? memory_add_slab(session, least, ret) : r;
+}
+
 int dsw_memory_alloc(struct dsw_session *session, uint64_t bytes, uint64_t *ret_va, struct dsw_slab_note *ret_slab)
 {
         struct dsw_memory *memory = &session->memory;
@@ -220,9 +269,9 @@ int dsw_memory_alloc(struct dsw_session *session, uint64_t bytes, uint64_t *ret_
         r = dsw_heap_alloc(heap, rounded, ret_va);
         if (r == DSW_HEAP_E_FULL) {
                 least = DS_ALIGN_UP(rounded, memory_slab_align(session->worker));
-                r = memory_add_slab(session, DS_MAX(least, DSW_SLAB_BYTES), &slab);
-                if (r == DS_CUDA_OUT_OF_MEMORY && least < DSW_SLAB_BYTES)
-                        r = memory_add_slab(session, least, &slab);
+                r = memory_get_slab(session, least, &slab);
+                if (r == DS_CUDA_OUT_OF_MEMORY && memory_reclaim(session))
+                        r = memory_get_slab(session, least, &slab);
                 if (r)
                         return ds_error_trace(r);
                 r = dsw_heap_alloc(heap, rounded, ret_va);

@@ -72,6 +72,12 @@ int dsw_session_attach(struct dsw_session *session, int ring_fd, int event_fd, u
         r = session_map(ring_fd, DS_RING_BYTES, PROT_READ, &ring);
         if (r)
                 return ds_error_trace(r);
+        /* the worker writes one word of the header: ds_ring_header.spare */
+        if (mprotect(ring, DS_RING_HEADER, PROT_READ | PROT_WRITE) < 0) {
+                r = -errno;
+                munmap(ring, DS_RING_BYTES);
+                return ds_error_origin(r);
+        }
         if (epoll_ctl(session->worker->epoll_fd, EPOLL_CTL_ADD, event_fd, &event) < 0) {
                 r = -errno;
                 munmap(ring, DS_RING_BYTES);
@@ -375,7 +381,7 @@ void dsw_session_stats(const struct dsw_session *session, Detshare__StatsReply *
 
 /* --- reset and close ---------------------------------------------------------------------------------------------- */
 
-static int session_idle(const struct dsw_session *session)
+int dsw_session_idle(const struct dsw_session *session)
 {
         return !session->live && !session->n_clearing && (!session->sched || ds_sched_session_idle(session->sched));
 }
@@ -403,7 +409,7 @@ static void session_tell_emptied(struct dsw_session *session)
  * waits for a quiesce. */
 static int session_may_empty(struct dsw_session *session)
 {
-        if (!session_idle(session))
+        if (!dsw_session_idle(session))
                 return 0;
         if (dsw_quiesce_runs(session->worker) || !dsw_memory_has_pinned(session))
                 return 1;

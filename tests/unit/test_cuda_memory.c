@@ -31,6 +31,13 @@ static void begin(void)
         cr_assert_eq(cuCtxCreate_v2(&context, 0, 0), CUDA_SUCCESS);
 }
 
+/* Work in the ring, without which the client keeps no chunk. */
+static void attach(CUdeviceptr address)
+{
+        cr_assert_eq(cuMemsetD8_v2(address, 1, 1), CUDA_SUCCESS);
+        cr_assert_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+}
+
 static CUdeviceptr take(size_t bytes)
 {
         CUdeviceptr address = 0;
@@ -57,6 +64,7 @@ Test(memory, small_allocations_share_requests, .timeout = 60)
                         cr_assert(p[k] + 1000 <= p[i] || p[i] + 1000 <= p[k]);
         }
         cr_expect_eq(atomic_load(allocs), 2, "3000 KiB are in two chunks of 2 MiB");
+        attach(p[0]);
         for (int i = 1; i < N; i++)
                 cr_assert_eq(cuMemFree_v2(p[i]), CUDA_SUCCESS);
         cr_expect_eq(atomic_load(frees), 0, "one chunk is in use, and one empty chunk is kept");
@@ -146,11 +154,43 @@ Test(memory, empty_chunks_are_returned_before_an_allocation_fails, .timeout = 60
         begin();
         p[0] = take(2 * MIB - 512);
         p[1] = take(2 * MIB - 512);
+        attach(p[0]);
         cr_expect_eq(cuMemFree_v2(p[1]), CUDA_SUCCESS);
         cr_expect_eq(atomic_load(frees), 0);
         fake.hook = full;
         p[1] = take(32 * MIB);
         cr_expect_eq(atomic_load(frees), 1);
+        fake_stop(&fake);
+}
+
+Test(memory, the_daemon_takes_an_empty_chunk, .timeout = 60)
+{
+        uint64_t taken;
+
+        begin();
+        p[0] = take(2 * MIB - 512);
+        p[1] = take(2 * MIB - 512);
+        cr_expect_eq(cuMemFree_v2(p[1]), CUDA_SUCCESS);
+        cr_expect_eq(atomic_load(frees), 1, "before the first work there is no ring to offer a chunk in");
+        attach(p[0]);
+        p[1] = take(2 * MIB - 512);
+        cr_expect_eq(atomic_load(allocs), 3);
+        cr_expect_eq(atomic_load(&fake.ring->spare), 0);
+        cr_expect_eq(cuMemFree_v2(p[1]), CUDA_SUCCESS);
+        cr_expect_eq(atomic_load(&fake.ring->spare), p[1]);
+        cr_expect_eq(take(2 * MIB - 512), p[1], "the client takes it back");
+        cr_expect_eq(atomic_load(&fake.ring->spare), 0);
+        cr_expect_eq(cuMemFree_v2(p[1]), CUDA_SUCCESS);
+        taken = atomic_exchange(&fake.ring->spare, 0);
+        cr_expect_eq(taken, p[1]);
+        p[2] = take(2 * MIB - 512);
+        cr_expect_neq(p[2], taken, "the daemon has taken it");
+        cr_expect_eq(atomic_load(allocs), 4);
+        cr_expect_eq(cuMemFree_v2(p[2]), CUDA_SUCCESS);
+        cr_expect_eq(atomic_load(&fake.ring->spare), p[2]);
+        cr_expect_eq(cuMemFree_v2(p[0]), CUDA_SUCCESS);
+        cr_expect_eq(atomic_load(&fake.ring->spare), 0);
+        cr_expect_eq(atomic_load(frees), 3);
         fake_stop(&fake);
 }
 
@@ -180,6 +220,7 @@ Test(memory, the_end_of_a_context_frees_its_memory, .timeout = 60)
         cr_assert_eq(cuCtxCreate_v2(&second, 0, 0), CUDA_SUCCESS);
         p[1] = take(2 * MIB - 512);
         p[2] = take(3 * MIB);
+        attach(p[0]);
         cr_expect_eq(cuCtxDestroy_v2(second), CUDA_SUCCESS);
         cr_expect_eq(cuCtxSetCurrent(context), CUDA_SUCCESS);
         expect_soon(frees, 1); /* the empty chunk is kept */

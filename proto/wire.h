@@ -126,6 +126,7 @@ enum ds_record_type {
         DS_RECORD_GRAPH = 8,
         DS_RECORD_VALUE = 9,
         DS_RECORD_CHANGE = 10,
+        DS_RECORD_OBJECT = 11,
         _DS_RECORD_MAX,
 };
 
@@ -221,6 +222,31 @@ struct ds_graph_change {
         uint32_t node; /* index of the node in the graph's file */
         uint32_t size; /* bytes of the change, including this header; a multiple of 8 */
 };
+
+enum ds_object_kind {
+        DS_OBJECT_STREAM, /* creates stream head.stream, which must be free; stream 0 always exists */
+        DS_OBJECT_STREAM_NON_BLOCKING,
+        DS_OBJECT_STREAM_END, /* destroys stream head.stream when its work has ended */
+        DS_OBJECT_EVENT_END,  /* destroys an event, which the client need not have recorded */
+        _DS_OBJECT_KIND_MAX,
+};
+
+/*
+ * Creates or destroys a stream or a timed event (AttachReply says whether the daemon accepts this record). It is no
+ * operation: it has no sequence number. After the loss of a worker, a client creates its streams again, before other
+ * records, because the new worker may not know the latest ones. An idle stream that exists gets the priority and kind of
+ * the record.
+ */
+struct ds_record_object {
+        struct ds_record head;
+        uint32_t kind; /* enum ds_object_kind */
+        int32_t priority;
+        uint64_t event;
+};
+
+/* Bit of the ids of events that the client chooses. Such an event is created by its first record. The client never
+ * uses an id again. */
+#define DS_EVENT_OF_CLIENT (UINT64_C(1) << 63)
 
 /*
  * A graph: the memory file of GraphCreate and GraphUpdate. It has a header, then n_nodes nodes without gaps. A node is

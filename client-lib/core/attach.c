@@ -130,6 +130,7 @@ int dsc__attach_locked(dsc_session *s)
         if (r)
                 return r;
         s->submit.kept = dsc__attached(s) && answer.reply->attach->kept;
+        s->submit.objects = answer.reply->attach->objects;
         if (!s->submit.kept)
                 check_lost(s);
         const uint64_t spare = dsc__spare_leave_locked(s);
@@ -141,6 +142,8 @@ int dsc__attach_locked(dsc_session *s)
         }
         atomic_store(&s->ring_header->spare, spare);
         resynchronise(s);
+        if (!s->submit.kept)
+                dsc__streams_renew_locked(s);
         dsc__clock_note_begin(s);
         dsc__phase_tell_locked(s);
         return dsc__clock_rejoin_locked(s);

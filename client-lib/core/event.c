@@ -3,13 +3,16 @@
  * Timed events
  *
  * The worker keeps timed events. When a worker dies, the recorded times are lost, but not the events: the next worker
- * treats an older id as an event that has not been recorded. The completion page also holds times of recorded events,
+ * treats an older id as an event that has not been recorded. Where the daemon accepts it, the client chooses the ids,
+ * and creating or destroying an event needs no request. The completion page also holds times of recorded events,
  * each until another event uses its place; reading such a time needs no request.
  */
 #include "core/internal.h"
 
 int dsc_event_create(dsc_session *s, uint64_t *ret_event)
 {
+        if (dsc__objects(s))
+                return dsc__event_create(s, ret_event);
         Detshare__EventCreate create = DETSHARE__EVENT_CREATE__INIT;
         Detshare__Request request = DSC__REQUEST(EVENT_CREATE, event_create, &create);
         struct dsc__answer answer = DSC__ANSWER_NULL;
@@ -23,6 +26,8 @@ int dsc_event_create(dsc_session *s, uint64_t *ret_event)
 
 int dsc_event_destroy(dsc_session *s, uint64_t event)
 {
+        if ((event & DS_EVENT_OF_CLIENT) && dsc__objects(s))
+                return dsc__event_destroy(s, event);
         Detshare__EventDestroy destroy = DETSHARE__EVENT_DESTROY__INIT;
         destroy.event = event;
         Detshare__Request request = DSC__REQUEST(EVENT_DESTROY, event_destroy, &destroy);

@@ -15,7 +15,7 @@
  *   because a thread may be about to use it.
  * - environment.c: DETSHARE_ variables. connect.c: the making of a session.
  * - memory.c: allocations. copy.c: staging of pageable memory. graph.c: graphs.
- * - stream.c, event.c, module.c: one function per call. phase.c: the phase hint. coloured.h: tensors in some memory
+ * - object.c: streams and events without requests. stream.c, event.c, module.c: one function per call. phase.c: the phase hint. coloured.h: tensors in some memory
  *   channels.
  *
  * Lock order: session.c's, then coloured.c's, then memory.use, then submit.lock or output.lock, then rpc.*. The locks
@@ -99,12 +99,19 @@ struct dsc__rpc {
         bool spare_taken;
 };
 
+struct dsc__stream {
+        bool used, non_blocking; /* used: the slot has a stream */
+        int32_t priority;
+};
+
 struct dsc__submit {
         pthread_mutex_t lock; /* protects attaching, and the ring as its producer */
         _Atomic bool attached;
         /* error of operations that were lost when a worker died; 0 after a reset of the session */
         _Atomic int lost_error;
-        bool kept; /* 1: the last attachment continues with the previous attachment's ring */
+        bool kept;            /* 1: the last attachment continues with the previous attachment's ring */
+        _Atomic bool objects; /* true: the daemon accepts the ring's record OBJECT */
+        struct dsc__stream streams[DS_STREAMS_MAX]; /* by slot; protected by `lock` */
         struct dsc__ring ring;
         _Atomic uint64_t tails[DS_STREAMS_MAX];
 };
@@ -201,6 +208,8 @@ struct dsc_session {
                 /* true: no note is needed any more, because it was printed or a thread has read the device's clock */
                 _Atomic bool over;
         } note;
+        _Atomic uint64_t event_id;  /* last id of an event that this session chose, without DS_EVENT_OF_CLIENT */
+        _Atomic uint32_t n_events;  /* events with such ids */
         _Atomic bool graph_changes; /* true: the daemon accepts changes of graphs' nodes in the ring */
         /* true: the line about the fault was printed; false again after a reset of the session */
         _Atomic bool fault_told;
@@ -390,6 +399,20 @@ int dsc__submit(dsc_session *s, const struct ds_record *record, size_t size, con
         uint64_t *ret_seq);
 /* Sends a request that the daemon counts as one operation of the stream. ret_seq may be NULL. */
 int dsc__submit_call(dsc_session *s, uint32_t stream, Detshare__Request *request, uint64_t *ret_seq);
+
+/* --- object.c --- */
+
+/* 1: streams and events can be created and destroyed in the ring. Attaches if the session is not attached. */
+bool dsc__objects(dsc_session *s);
+int dsc__stream_create(dsc_session *s, int32_t priority, bool non_blocking, uint32_t *ret_stream);
+int dsc__stream_destroy(dsc_session *s, uint32_t stream); /* waits for the stream's work first */
+/* Notes a stream that a request has created or destroyed. */
+void dsc__stream_note(dsc_session *s, uint32_t stream, const struct dsc__stream *as);
+/* Creates the session's streams again in a new worker. With submit.lock held, right after attaching. */
+void dsc__streams_renew_locked(dsc_session *s);
+void dsc__streams_forget_locked(dsc_session *s); /* the session was reset; with submit.lock held */
+int dsc__event_create(dsc_session *s, uint64_t *ret_event);
+int dsc__event_destroy(dsc_session *s, uint64_t event); /* an event of dsc__event_create() */
 
 /* --- phase.c --- */
 

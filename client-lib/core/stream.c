@@ -102,6 +102,8 @@ int dsc__submit_call(dsc_session *s, uint32_t stream, Detshare__Request *request
 
 int dsc_stream_create(dsc_session *s, int32_t priority, int non_blocking, uint32_t *ret_stream)
 {
+        if (dsc__objects(s))
+                return dsc__stream_create(s, priority, non_blocking != 0, ret_stream);
         Detshare__StreamCreate create = DETSHARE__STREAM_CREATE__INIT;
         create.priority = priority;
         create.non_blocking = non_blocking != 0;
@@ -114,16 +116,23 @@ int dsc_stream_create(dsc_session *s, int32_t priority, int non_blocking, uint32
         dsc__answer_clear(&answer);
         if (stream == 0 || stream >= DS_STREAMS_MAX)
                 return DETSHARE__STATUS__INTERNAL;
+        dsc__stream_note(s, stream,
+                &(struct dsc__stream){.used = true, .non_blocking = non_blocking != 0, .priority = priority});
         *ret_stream = stream;
         return 0;
 }
 
 int dsc_stream_destroy(dsc_session *s, uint32_t stream)
 {
+        if (dsc__objects(s))
+                return dsc__stream_destroy(s, stream);
         Detshare__StreamDestroy destroy = DETSHARE__STREAM_DESTROY__INIT;
         destroy.stream = stream;
         Detshare__Request request = DSC__REQUEST(STREAM_DESTROY, stream_destroy, &destroy);
-        return dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT__NOT_SET, NULL);
+        const int r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT__NOT_SET, NULL);
+        if (!r)
+                dsc__stream_note(s, stream, &(struct dsc__stream){.used = false});
+        return r;
 }
 
 uint64_t dsc_stream_tail(dsc_session *s, uint32_t stream)

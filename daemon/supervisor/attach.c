@@ -31,6 +31,7 @@ static void give_to_client(struct ds_session *session, uint64_t request_id, int 
         attach.lost_work = session->lost_work;
         attach.lost_globals = session->lost_globals;
         attach.kept = session->ring_kept;
+        attach.objects = 1;
         reply.result_case = DETSHARE__REPLY__RESULT_ATTACH;
         reply.attach = &attach;
         session->attached = 1;

@@ -2,7 +2,8 @@
 /*
  * Timed events of a session
  *
- * A worker never assigns an event id twice. Clients keep their events across a restart of the worker, which remembers
+ * A worker never assigns an event id twice. An event whose id the client chose (DS_EVENT_OF_CLIENT) is created on first
+ * use. Clients keep their events across a restart of the worker, which remembers
  * none. So an unknown id from before this process began (see id_base) creates the event on first use, within the
  * session's limit. Its recorded time is lost: it behaves like a new event.
  */
@@ -25,12 +26,19 @@ static struct dsw_event *event_add(struct dsw_session *session, uint64_t id)
         return event;
 }
 
-struct dsw_event *dsw_event_find(struct dsw_session *session, uint64_t id)
+struct dsw_event *dsw_event_known(struct dsw_session *session, uint64_t id)
 {
         struct dsw_event *event;
 
         HASH_FIND(hh, session->events, &id, sizeof(id), event);
-        if (event || !id || id > session->worker->id_base)
+        return event;
+}
+
+struct dsw_event *dsw_event_find(struct dsw_session *session, uint64_t id)
+{
+        struct dsw_event *event = dsw_event_known(session, id);
+
+        if (event || !id || (id > session->worker->id_base && !(id & DS_EVENT_OF_CLIENT)))
                 return event;
         return HASH_COUNT(session->events) < DS_EVENTS_MAX ? event_add(session, id) : NULL;
 }

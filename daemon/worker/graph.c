@@ -690,7 +690,7 @@ void dsw_graph_record_events(struct dsw_session *session, const struct dsw_graph
 
                 if (record->type != DS_RECORD_EVENT || graph->nodes[i].nothing)
                         continue;
-                event = dsw_event_find(session, ((const struct ds_record_event *)record)->event);
+                event = dsw_event_known(session, ((const struct ds_record_event *)record)->event);
                 if (!event)
                         continue;
                 event->index = session->op_index;

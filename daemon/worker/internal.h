@@ -702,6 +702,8 @@ struct dsw_stream *dsw_stream_find(struct dsw_session *session, uint64_t slot); 
 /* Returns 0, DETSHARE__STATUS__QUOTA, or a negative errno. slot UINT32_MAX = the lowest free one. */
 int dsw_stream_open(
         struct dsw_session *session, uint32_t slot, int32_t priority, int non_blocking, struct dsw_stream **ret);
+/* Creates or destroys a stream or an event for a checked record of the ring. Returns 0 or an error with *ret_why. */
+int dsw_stream_object(struct dsw_session *session, const struct ds_record_object *record, const char **ret_why);
 void dsw_stream_close(struct dsw_stream *stream);
 void dsw_stream_reap(struct dsw_session *session); /* frees closed streams that no operation or request refers to */
 /* Forgets all coroutines after the scheduler has freed its session; keep_slots: sequence numbers continue. */
@@ -845,7 +847,8 @@ void dsw_pages_release(struct dsw_session *session, uint64_t va);
 
 /* event.c */
 struct dsw_event *dsw_event_find(struct dsw_session *session, uint64_t id);
-int dsw_event_create(struct dsw_session *session, uint64_t *ret_id); /* returns 0, QUOTA or -ENOMEM */
+struct dsw_event *dsw_event_known(struct dsw_session *session, uint64_t id); /* never creates the event */
+int dsw_event_create(struct dsw_session *session, uint64_t *ret_id);         /* returns 0, QUOTA or -ENOMEM */
 void dsw_event_destroy(struct dsw_session *session, struct dsw_event *event);
 void dsw_event_destroy_all(struct dsw_session *session);
 

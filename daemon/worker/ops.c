@@ -172,7 +172,7 @@ static void op_end_outside(struct dsw_op *op)
 
 static void op_end_event(const struct dsw_op *op, uint64_t end_ns)
 {
-        struct dsw_event *event = op->event ? dsw_event_find(op->session, op->event) : NULL;
+        struct dsw_event *event = op->event ? dsw_event_known(op->session, op->event) : NULL;
 
         /* ignore a record that a later record of the same event has replaced */
         if (!event || event->index != op->index)

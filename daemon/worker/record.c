@@ -74,6 +74,8 @@ static uint32_t record_size(uint16_t type)
                 return sizeof(struct ds_record_host);
         case DS_RECORD_VALUE:
                 return sizeof(struct ds_record_value);
+        case DS_RECORD_OBJECT:
+                return sizeof(struct ds_record_object);
         default:
                 return 0;
         }
@@ -107,6 +109,7 @@ const char *dsw_record_check_body(const struct ds_record *record)
         const struct ds_record_copy *copy = (const void *)record;
         const struct ds_record_wait *wait = (const void *)record;
         const struct ds_record_value *value = (const void *)record;
+        const struct ds_record_object *object = (const void *)record;
 
         switch (record->type) {
         case DS_RECORD_LAUNCH:
@@ -119,6 +122,10 @@ const char *dsw_record_check_body(const struct ds_record *record)
                 return wait->other < DS_STREAMS_MAX && wait->shared <= 1 ? NULL : "stream out of range";
         case DS_RECORD_VALUE:
                 return value->kind < _DS_VALUE_KIND_MAX ? NULL : "unknown kind of value";
+        case DS_RECORD_OBJECT:
+                if (object->kind != DS_OBJECT_EVENT_END && record->stream == 0)
+                        return "stream 0 cannot be created or destroyed";
+                return object->kind < _DS_OBJECT_KIND_MAX ? NULL : "unknown kind of object";
         default:
                 return NULL;
         }
@@ -129,7 +136,7 @@ const char *dsw_record_check_node(const struct ds_record *record, uint64_t avail
         uint32_t least = record_size(record->type);
 
         if (!least || record->type == DS_RECORD_WAIT || record->type == DS_RECORD_GRAPH ||
-                record->type == DS_RECORD_CHANGE)
+                record->type == DS_RECORD_CHANGE || record->type == DS_RECORD_OBJECT)
                 return "a graph's node cannot be a record of this type";
         if (record->size < least || record->size > available)
                 return "the record of a graph's node is too short, or longer than the node";

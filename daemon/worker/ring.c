@@ -15,6 +15,8 @@
 #include "worker/internal.h"
 #include "worker/later.h"
 
+#define RING_OBJECT_COST 4u /* time of creating or destroying a stream, as a number of records */
+
 union ring_record {
         struct ds_record head;
         struct ds_record_launch launch;
@@ -25,6 +27,7 @@ union ring_record {
         struct ds_record_graph graph;
         struct ds_record_host host;
         struct ds_record_value value;
+        struct ds_record_object object;
 };
 
 enum ring_outcome {
@@ -164,12 +167,23 @@ static enum ring_outcome ring_record(struct dsw_session *session, const uint8_t 
         const char *why = NULL;
         int status = 0;
 
-        if (stream && !dsw_op_room(session, stream, params))
+        if (stream && head->type != DS_RECORD_OBJECT && !dsw_op_room(session, stream, params))
+                return RING_STALLED;
+        /* a stream is a message to the supervisor, so its reading limits how fast a client creates streams */
+        if (head->type == DS_RECORD_OBJECT && dsw_message_full(session->worker))
                 return RING_STALLED;
         ring_copy(slot, head, &record);
         why = dsw_record_check_body(&record.head);
         if (why)
                 return ring_fault(session, why);
+        if (head->type == DS_RECORD_OBJECT) {
+                session->graph_cost += RING_OBJECT_COST;
+                if (!dsw_session_error(session))
+                        status = dsw_stream_object(session, &record.object, &why);
+                if (status)
+                        dsw_session_fail(session, status, why);
+                return RING_TAKEN;
+        }
         if (!stream) {
                 /* without a stream there is no sequence number that must stay equal on both sides */
                 dsw_session_fail(session, DS_CUDA_INVALID_HANDLE, "work for an unknown stream");

@@ -62,12 +62,28 @@ static uint32_t stream_free_slot(const struct dsw_session *session)
         return slot;
 }
 
+void dsw_stream_reap(struct dsw_session *session)
+{
+        for (uint32_t i = 1; session->n_closing && i < session->n_streams; i++) {
+                struct dsw_stream *stream = session->streams[i];
+
+                if (!stream || stream->state != DSW_STREAM_CLOSING || stream->live)
+                        continue;
+                ds_coroutine_release(stream->coroutine);
+                stream->coroutine = NULL;
+                stream->state = DSW_STREAM_FREE;
+                session->n_closing--;
+                session->worker->sched_due = 1;
+        }
+}
+
 int dsw_stream_open(
         struct dsw_session *session, uint32_t slot, int32_t priority, int non_blocking, struct dsw_stream **ret)
 {
         struct dsw_stream *stream;
         int r;
 
+        dsw_stream_reap(session); /* the slot may be that of a stream that was destroyed just now */
         if (slot == UINT32_MAX)
                 slot = stream_free_slot(session);
         if (slot >= DS_STREAMS_MAX)
@@ -88,6 +104,83 @@ int dsw_stream_open(
         return 0;
 }
 
+/* Reports to the supervisor's ledger a stream that was created (NULL: none) and the slot of one that was destroyed
+ * before (0: none). */
+static void stream_tell(struct dsw_session *session, const struct dsw_stream *added, uint32_t removed)
+{
+        Detshare__Internal__FromWorker message = DETSHARE__INTERNAL__FROM_WORKER__INIT;
+        Detshare__Internal__Ledger ledger = DETSHARE__INTERNAL__LEDGER__INIT;
+        Detshare__Internal__Stream note = DETSHARE__INTERNAL__STREAM__INIT;
+
+        ledger.session = session->id;
+        ledger.stream_removed = removed;
+        if (added) {
+                note.stream = added->slot;
+                note.priority = added->priority;
+                note.non_blocking = added->non_blocking;
+                ledger.stream_added = &note;
+        }
+        message.ledger = &ledger;
+        dsw_message_send(session->worker, &message, NULL, 0);
+}
+
+static int stream_refuse(const char **ret_why, const char *why)
+{
+        *ret_why = why;
+        return DS_CUDA_INVALID_HANDLE;
+}
+
+/* Creates a stream. An idle stream in the slot gets the attributes of the record. */
+static int stream_create(struct dsw_session *session, const struct ds_record_object *record, const char **ret_why)
+{
+        const int non_blocking = record->kind == DS_OBJECT_STREAM_NON_BLOCKING;
+        struct dsw_stream *stream = dsw_stream_find(session, record->head.stream);
+        uint32_t removed = 0;
+        int r;
+
+        if (stream && stream->priority == record->priority && !stream->non_blocking == !non_blocking)
+                return 0;
+        if (stream && stream->live)
+                return stream_refuse(ret_why, "a stream with work was created again");
+        if (stream) {
+                removed = stream->slot;
+                dsw_stream_close(stream);
+        }
+        r = dsw_stream_open(session, record->head.stream, record->priority, non_blocking, &stream);
+        if (r) {
+                *ret_why = "a stream cannot be created: the daemon is out of memory, or its slot is in use";
+                return DS_CUDA_OUT_OF_MEMORY;
+        }
+        stream_tell(session, stream, removed);
+        return 0;
+}
+
+int dsw_stream_object(struct dsw_session *session, const struct ds_record_object *record, const char **ret_why)
+{
+        struct dsw_stream *stream = dsw_stream_find(session, record->head.stream);
+        struct dsw_event *event;
+
+        switch (record->kind) {
+        case DS_OBJECT_STREAM_END:
+                if (!stream)
+                        return stream_refuse(ret_why, "the end of an unknown stream");
+                dsw_stream_close(stream);
+                stream_tell(session, NULL, stream->slot);
+                return 0;
+        case DS_OBJECT_EVENT_END:
+                event = dsw_event_known(session, record->event);
+                if (!event) /* an event of the client that was never recorded in this worker */
+                        return record->event & DS_EVENT_OF_CLIENT
+                                       ? 0
+                                       : stream_refuse(ret_why, "the end of an unknown event");
+                dsw_event_destroy(session, event);
+                dsw_graph_taken(session);
+                return 0;
+        default:
+                return stream_create(session, record, ret_why);
+        }
+}
+
 void dsw_stream_close(struct dsw_stream *stream)
 {
         assert(stream->state == DSW_STREAM_OPEN);
@@ -95,21 +188,6 @@ void dsw_stream_close(struct dsw_stream *stream)
         stream->state = DSW_STREAM_CLOSING;
         stream->session->n_closing++;
         dsw_session_dirty(stream->session);
-}
-
-void dsw_stream_reap(struct dsw_session *session)
-{
-        for (uint32_t i = 1; session->n_closing && i < session->n_streams; i++) {
-                struct dsw_stream *stream = session->streams[i];
-
-                if (!stream || stream->state != DSW_STREAM_CLOSING || stream->live)
-                        continue;
-                ds_coroutine_release(stream->coroutine);
-                stream->coroutine = NULL;
-                stream->state = DSW_STREAM_FREE;
-                session->n_closing--;
-                session->worker->sched_due = 1;
-        }
 }
 
 void dsw_stream_forget_all(struct dsw_session *session, int keep_slots)

@@ -402,7 +402,7 @@ static void misaligned_value(struct file *f)
 
 static void unknown_event(struct file *f)
 {
-        struct ds_record_event r = {.head = {DS_RECORD_EVENT, 0, sizeof(r)}, .event = UINT64_MAX};
+        struct ds_record_event r = {.head = {DS_RECORD_EVENT, 0, sizeof(r)}, .event = UINT64_MAX >> 1};
 
         add(f, &r, sizeof(r), 0);
 }

@@ -103,6 +103,21 @@ static int changed(dsc_session *s, const struct dsc_kernel *kernel, uint64_t p, 
         return dsc_graph_change_launch(s, 0, id, &c, sizeof(c), NULL);
 }
 
+/* Sets a word on the stream, and a word on a new stream, and reads both. 0: the streams work. */
+static int streams_work(dsc_session *s, uint32_t stream, uint64_t p)
+{
+        const struct dsc_memset sets[2] = {{p, 11, 4, 1, 1, 4}, {p + 4, 12, 4, 1, 1, 4}};
+        uint32_t other, words[2];
+        uint64_t event;
+        int r = dsc_stream_create(s, -1, 1, &other);
+
+        if (r || other == stream || dsc_memset(s, stream, &sets[0]) || dsc_memset(s, other, &sets[1]) ||
+                dsc_event_create(s, &event) || dsc_event_record(s, other, event, NULL) || dsc_wait_all(s) ||
+                dsc_read(s, 0, words, 0, p, 0, 8, 1))
+                return 1;
+        return dsc_event_destroy(s, event) || dsc_stream_destroy(s, other) || words[0] != 11 || words[1] != 12;
+}
+
 /* Child process: writes 'r' when ready, waits for a byte, then verifies its memory. Exit status 0: all checks
  * passed. */
 static int idle_client(int in, int out)
@@ -112,9 +127,11 @@ static int idle_client(int in, int out)
         uint32_t *host = malloc(WORDS * 4), *back = malloc(WORDS * 4);
         struct dsc_kernel fill;
         uint64_t p, q, id = 0;
+        uint32_t stream;
         char c;
 
-        if (!s || !host || !back || dsc_mem_alloc(s, WORDS * 4, &p) || dsc_mem_alloc(s, 4096, &q))
+        if (!s || !host || !back || dsc_mem_alloc(s, WORDS * 4, &p) || dsc_mem_alloc(s, 4096, &q) ||
+                dsc_stream_create(s, 0, 1, &stream) || streams_work(s, stream, q))
                 return 10;
         must_kernel(s, "fill", &fill);
         for (uint32_t i = 0; i < WORDS; i++)
@@ -142,6 +159,8 @@ static int idle_client(int in, int out)
         if (graph(s, &fill, q, 200, &id) || dsc_graph_launch(s, 0, id, NULL) ||
                 dsc_read(s, 0, back, 0, q, 0, 4096, 1) || back[77] != 229)
                 return 19;
+        if (streams_work(s, stream, q) || dsc_stream_destroy(s, stream))
+                return 21;
         if (dsc_graph_destroy(s, id) || dsc_mem_free(s, p) || dsc_mem_free(s, q))
                 return 17;
         free(host);

@@ -554,7 +554,7 @@ Test(worker_ring, an_event_that_is_not_there, .timeout = 60)
 {
         struct scene scene = scene_open();
 
-        wt_push_event(&scene.bad, 0, UINT64_MAX);
+        wt_push_event(&scene.bad, 0, UINT64_MAX >> 1);
         expect_error(&scene, DS_CUDA_INVALID_HANDLE);
 }
 

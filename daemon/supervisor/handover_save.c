@@ -163,10 +163,12 @@ static void store_file(struct saving *saving, int fd)
 static int lies_inside(
         struct saving *saving, const Detshare__Internal__SavedRecord *record, int fd, uint64_t *ret_bytes)
 {
-        if (record->body_case != DETSHARE__INTERNAL__SAVED_RECORD__BODY_GRAPH &&
-                record->body_case != DETSHARE__INTERNAL__SAVED_RECORD__BODY_MODULE)
+        const int is_graph = record->body_case == DETSHARE__INTERNAL__SAVED_RECORD__BODY_GRAPH;
+
+        if (!is_graph && record->body_case != DETSHARE__INTERNAL__SAVED_RECORD__BODY_MODULE)
                 return 0;
-        if (!ds_saved_may_lie_inside(fd, ret_bytes) || *ret_bytes > saving->inside_max)
+        /* the worker that writes into the file of a graph has ended */
+        if (!ds_saved_may_lie_inside(fd, is_graph ? 0 : F_SEAL_WRITE, ret_bytes) || *ret_bytes > saving->inside_max)
                 return 0;
         saving->inside_max -= *ret_bytes;
         return 1;

@@ -376,16 +376,16 @@ static void begin_session(struct taking *taking, const Detshare__Internal__Saved
                 drop_session(taking);
 }
 
-/* Creates a file that was saved inside its record. Only files that cannot change and are not a client's memory are
- * valid here. */
+/* Creates a file that was saved inside its record. Only files of graphs and modules are valid here. The worker writes
+ * into the file of a graph. */
 static int take_content(struct taking *taking, const Detshare__Internal__SavedRecord *record, int *fd)
 {
+        const int is_graph = record->body_case == DETSHARE__INTERNAL__SAVED_RECORD__BODY_GRAPH;
         int r;
 
-        if (record->file || (record->body_case != DETSHARE__INTERNAL__SAVED_RECORD__BODY_GRAPH &&
-                                    record->body_case != DETSHARE__INTERNAL__SAVED_RECORD__BODY_MODULE))
+        if (record->file || (!is_graph && record->body_case != DETSHARE__INTERNAL__SAVED_RECORD__BODY_MODULE))
                 return refuse(taking, "a record embeds a file that must not be embedded");
-        r = ds_saved_make_file(record->content, fd);
+        r = ds_saved_make_file(record->content, is_graph ? 0 : F_SEAL_WRITE, fd);
         if (r > 0)
                 return refuse(taking, "an embedded file has %zu bytes; at most %u are accepted",
                         record->content->bytes.len, DS_SAVED_INSIDE_MAX);

@@ -190,9 +190,9 @@ int ds_saved_next(ds_saved_reader *reader, const Detshare__Internal__SavedRecord
 
 /* --- embedded files ----------------------------------------------------------------------------------------------- */
 
-int ds_saved_may_lie_inside(int fd, uint64_t *ret_bytes)
+int ds_saved_may_lie_inside(int fd, int more_seals, uint64_t *ret_bytes)
 {
-        const int want = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW, seals = fcntl(fd, F_GET_SEALS);
+        const int want = F_SEAL_SHRINK | F_SEAL_GROW | more_seals, seals = fcntl(fd, F_GET_SEALS);
         struct stat st;
 
         if (seals < 0 || (seals & want) != want || fstat(fd, &st) < 0 || st.st_size < 0 ||
@@ -216,7 +216,7 @@ int ds_saved_read_file(int fd, uint8_t *bytes, size_t size)
         return 0;
 }
 
-int ds_saved_make_file(const Detshare__Internal__SavedContent *content, int *ret_fd)
+int ds_saved_make_file(const Detshare__Internal__SavedContent *content, int more_seals, int *ret_fd)
 {
         ds_cleanup(ds_closep) int fd = -1;
         int r;
@@ -229,7 +229,7 @@ int ds_saved_make_file(const Detshare__Internal__SavedContent *content, int *ret
         r = write_all(fd, content->bytes.data, content->bytes.len, 0);
         if (r)
                 return ds_error_trace(r);
-        if (fcntl(fd, F_ADD_SEALS, SEALS) < 0)
+        if (fcntl(fd, F_ADD_SEALS, (SEALS & ~F_SEAL_WRITE) | more_seals) < 0)
                 return ds_error_origin(-errno);
         *ret_fd = DS_TAKE_FD(fd);
         return 0;

@@ -54,13 +54,13 @@ ds_saved_reader *ds_saved_reader_free(ds_saved_reader *reader);
  * DS_SAVED_E_DAMAGED. */
 int ds_saved_next(ds_saved_reader *reader, const Detshare__Internal__SavedRecord **ret);
 
-/* Whether the file is an immutable memory file that is small enough to be embedded. */
-int ds_saved_may_lie_inside(int fd, uint64_t *ret_bytes);
+/* Whether the file is a memory file of a fixed size, with these seals too, that is small enough to be embedded. */
+int ds_saved_may_lie_inside(int fd, int more_seals, uint64_t *ret_bytes);
 /* Reads the whole file into bytes. 0 or -errno. */
 int ds_saved_read_file(int fd, uint8_t *bytes, size_t size);
-/* Creates the embedded file again: a sealed memory file that the caller owns. Returns 0, DS_SAVED_E_DAMAGED (larger
+/* Creates the embedded file again: a memory file of a fixed size, with these seals too, that the caller owns. Returns 0, DS_SAVED_E_DAMAGED (larger
  * than allowed) or -errno. */
-int ds_saved_make_file(const Detshare__Internal__SavedContent *content, int *ret_fd);
+int ds_saved_make_file(const Detshare__Internal__SavedContent *content, int more_seals, int *ret_fd);
 
 static inline void ds_saved_writer_freep(ds_saved_writer **p)
 {

@@ -42,6 +42,31 @@ static inline void *graph_chain(const struct dsc_kernel *kernel, uint32_t grid, 
         return file;
 }
 
+/* Launches a graph of graph_chain(), with the same arguments, after changing the parameters of all its launches. */
+static inline int graph_change_launch(dsc_session *s, uint32_t stream, uint64_t graph, const struct dsc_kernel *kernel,
+        uint32_t grid, uint32_t block, uint32_t n, const void *params, uint32_t size)
+{
+        const uint32_t offset = sizeof(struct ds_graph_change) + sizeof(struct ds_record_launch);
+        const uint32_t one = (offset + size + 7) / 8 * 8;
+        uint8_t *changes = calloc(n, one), *at = changes;
+        int r;
+
+        for (uint32_t i = 0; i < n; i++, at += one) {
+                *(struct ds_graph_change *)at = (struct ds_graph_change){i, one};
+                *(struct ds_record_launch *)(at + sizeof(struct ds_graph_change)) = (struct ds_record_launch){
+                        .head = {DS_RECORD_LAUNCH, 0, (uint32_t)sizeof(struct ds_record_launch) + size},
+                        .kernel = kernel->id,
+                        .grid = {grid, 1, 1},
+                        .block = {block, 1, 1},
+                        .params_size = size,
+                };
+                memcpy(at + offset, (const uint8_t *)params + (size_t)i * size, size);
+        }
+        r = dsc_graph_change_launch(s, stream, graph, changes, (size_t)n * one, NULL);
+        free(changes);
+        return r;
+}
+
 static inline int graph_make(dsc_session *s, const struct dsc_kernel *kernel, uint32_t grid, uint32_t block, uint32_t n,
         const void *params, uint32_t size, uint64_t *graph)
 {

@@ -299,8 +299,8 @@ struct busy {
         struct dsc_kernel kernel;
 };
 
-/* Launches the next three launches of a stream as a graph: created the first time, updated with new parameters
- * later. */
+/* Launches the next three launches of a stream as a graph: created the first time, then changed to new parameters by
+ * the launch, or updated before it. */
 static int busy_graph(struct busy *b, int i)
 {
         struct {
@@ -314,6 +314,9 @@ static int busy_graph(struct busy *b, int i)
                 params[k].n = WORDS;
                 params[k].value = ++b->n[i];
         }
+        if (b->graphs[i] && b->n[i] % 4 && dsc_graph_changes_max(b->s))
+                return graph_change_launch(b->s, b->streams[i], b->graphs[i], &b->kernel, (WORDS + 255) / 256, 256, 3,
+                        params, sizeof(params[0]));
         r = graph_make(b->s, &b->kernel, (WORDS + 255) / 256, 256, 3, params, sizeof(params[0]), &b->graphs[i]);
         return r ? r : dsc_graph_launch(b->s, b->streams[i], b->graphs[i], NULL);
 }

@@ -100,11 +100,13 @@ Test(saved, sealed_files_may_be_embedded)
         for (size_t i = 0; i < DS_ARRAY_SIZE(rows); i++) {
                 int fd = file_of(rows[i].size, rows[i].seals);
 
-                cr_assert_eq(ds_saved_may_lie_inside(fd, &bytes), rows[i].may, "row %zu", i);
+                cr_assert_eq(ds_saved_may_lie_inside(fd, F_SEAL_WRITE, &bytes), rows[i].may, "row %zu", i);
+                cr_assert_eq(ds_saved_may_lie_inside(fd, 0, &bytes), rows[i].may || (i >= 4 && i != 5 && i != 6),
+                        "row %zu, may be written", i);
                 cr_assert(!rows[i].may || bytes == rows[i].size);
                 close(fd);
         }
-        cr_assert_eq(ds_saved_may_lie_inside(null, &bytes), 0);
+        cr_assert_eq(ds_saved_may_lie_inside(null, 0, &bytes), 0);
         close(null);
 }
 
@@ -119,19 +121,24 @@ Test(saved, a_file_inside_comes_back_sealed)
                 bytes[i] = (uint8_t)(i * 7);
         content.bytes.data = bytes;
         content.bytes.len = sizeof(bytes);
-        cr_assert_eq(ds_saved_make_file(&content, &fd), DS_SAVED_E_DAMAGED, "one byte too many");
+        cr_assert_eq(ds_saved_make_file(&content, F_SEAL_WRITE, &fd), DS_SAVED_E_DAMAGED, "one byte too many");
         cr_assert_eq(fd, -1);
         content.bytes.len = DS_SAVED_INSIDE_MAX;
-        cr_assert_eq(ds_saved_make_file(&content, &fd), 0);
-        cr_assert(ds_saved_may_lie_inside(fd, &size) && size == DS_SAVED_INSIDE_MAX);
+        cr_assert_eq(ds_saved_make_file(&content, F_SEAL_WRITE, &fd), 0);
+        cr_assert(ds_saved_may_lie_inside(fd, F_SEAL_WRITE, &size) && size == DS_SAVED_INSIDE_MAX);
         cr_assert_eq(ds_saved_read_file(fd, back, size), 0);
         cr_assert_arr_eq(back, bytes, sizeof(back));
         cr_assert_lt(write(fd, "x", 1), 0);
         cr_assert_lt(fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), 0, "no more seals");
         close(fd);
         content.bytes.len = 0;
-        cr_assert_eq(ds_saved_make_file(&content, &fd), 0);
-        cr_assert(ds_saved_may_lie_inside(fd, &size) && size == 0);
+        cr_assert_eq(ds_saved_make_file(&content, F_SEAL_WRITE, &fd), 0);
+        cr_assert(ds_saved_may_lie_inside(fd, F_SEAL_WRITE, &size) && size == 0);
+        close(fd);
+        content.bytes.len = 100;
+        cr_assert_eq(ds_saved_make_file(&content, 0, &fd), 0);
+        cr_assert_eq(pwrite(fd, "x", 1, 99), 1, "a graph's file can be written");
+        cr_assert_lt(pwrite(fd, "x", 1, 100), 0, "and does not grow");
         close(fd);
 }
 

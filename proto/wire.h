@@ -227,12 +227,13 @@ enum ds_object_kind {
         DS_OBJECT_STREAM, /* creates stream head.stream, which must be free; stream 0 always exists */
         DS_OBJECT_STREAM_NON_BLOCKING,
         DS_OBJECT_STREAM_END, /* destroys stream head.stream when its work has ended */
-        DS_OBJECT_EVENT_END,  /* destroys an event, which the client need not have recorded */
+        DS_OBJECT_EVENT_END,  /* destroys event `id`, which the client need not have recorded */
+        DS_OBJECT_GRAPH_END,  /* destroys graph `id`, if it exists; launches submitted before continue */
         _DS_OBJECT_KIND_MAX,
 };
 
 /*
- * Creates or destroys a stream or a timed event (AttachReply says whether the daemon accepts this record). It is no
+ * Creates or destroys a stream, or destroys a timed event or a graph (AttachReply says whether the daemon accepts this record). It is no
  * operation: it has no sequence number. After the loss of a worker, a client creates its streams again, before other
  * records, because the new worker may not know the latest ones. An idle stream that exists gets the priority and kind of
  * the record.
@@ -241,7 +242,7 @@ struct ds_record_object {
         struct ds_record head;
         uint32_t kind; /* enum ds_object_kind */
         int32_t priority;
-        uint64_t event;
+        uint64_t id;
 };
 
 /* Bit of the ids of events that the client chooses. Such an event is created by its first record. The client never

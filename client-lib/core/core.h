@@ -255,6 +255,8 @@ int dsc_copy_tune(const struct dsc_copy_tuning *want);
 int dsc_graph_create(dsc_session *s, const void *file, size_t bytes, uint64_t *ret_graph);
 int dsc_graph_update(dsc_session *s, uint64_t graph, const void *file, size_t bytes);
 int dsc_graph_destroy(dsc_session *s, uint64_t graph);
+/* As dsc_graph_destroy(), but waits for no answer. The graph must exist. */
+int dsc_graph_release(dsc_session *s, uint64_t graph);
 int dsc_graph_launch(dsc_session *s, uint32_t stream, uint64_t graph, uint64_t *ret_seq);
 /* Most bytes of changes per call of the next two functions; 0: the daemon or the transport does not support them. */
 size_t dsc_graph_changes_max(dsc_session *s);

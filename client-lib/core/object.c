@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams and timed events, created and destroyed without a request
+ * Streams, timed events and graphs, created or destroyed without a request
  *
- * A record OBJECT in the ring creates or destroys them, in order with the operations. Nothing can fail except by the
- * number of streams or events, which this library counts, or by lack of memory in the daemon, which becomes the
- * session's error. The client chooses the slots of streams and the ids of events.
+ * A record OBJECT in the ring creates a stream or destroys an object, in order with the operations. Nothing can fail
+ * except by the number of streams or events, which this library counts, or by lack of memory in the daemon, which
+ * becomes the session's error. The client chooses the slots of streams and the ids of events.
  *
  * The record is no operation, so a worker's death does not count it as lost work. Instead, each new attachment begins
- * with the records of all streams. An event is created by its first record in any worker.
+ * with the records of all streams. An event is created by its first record in any worker. The end of a graph may be
+ * lost with a worker; the graph then stays until the session is reset or ends.
  */
 #include <string.h>
 
@@ -157,11 +158,10 @@ int dsc__event_create(dsc_session *s, uint64_t *ret_event)
         return 0;
 }
 
-int dsc__event_destroy(dsc_session *s, uint64_t event)
+/* Puts the record of an object's end. */
+static int put_end(dsc_session *s, uint32_t kind, uint64_t id)
 {
-        const struct ds_record_object record = {
-                .head = {.type = DS_RECORD_OBJECT}, .kind = DS_OBJECT_EVENT_END, .event = event};
-        uint32_t n = atomic_load(&s->n_events);
+        const struct ds_record_object record = {.head = {.type = DS_RECORD_OBJECT}, .kind = kind, .id = id};
         int r = dsc__usable(s);
         dsc__clock_contact(s);
         while (!r) {
@@ -172,7 +172,21 @@ int dsc__event_destroy(dsc_session *s, uint64_t event)
                         break;
                 r = dsc__await_room(s, dsc__ring_need(sizeof(record)));
         }
+        return dsc__told(s, r);
+}
+
+int dsc__event_destroy(dsc_session *s, uint64_t event)
+{
+        uint32_t n = atomic_load(&s->n_events);
+        const int r = put_end(s, DS_OBJECT_EVENT_END, event);
         while (n && !atomic_compare_exchange_weak(&s->n_events, &n, n - 1))
                 ;
-        return dsc__told(s, r);
+        return r;
+}
+
+/* --- graphs --- */
+
+int dsc_graph_release(dsc_session *s, uint64_t graph)
+{
+        return dsc__objects(s) ? put_end(s, DS_OBJECT_GRAPH_END, graph) : dsc_graph_destroy(s, graph);
 }

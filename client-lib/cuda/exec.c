@@ -118,7 +118,7 @@ CUresult dcu_exec_refresh(struct dcu_exec *exec)
                 return r;
         }
         if (old && old->id != build->id && old->epoch == build->epoch)
-                (void)dsc_graph_destroy(dcu.session, old->id);
+                (void)dsc_graph_release(dcu.session, old->id);
         exec->build = build;
         exec->stale = 0;
         dcu_exec_unchanged(exec);
@@ -219,7 +219,7 @@ static void free_exec(struct dcu_exec *exec)
         free(exec->changed);
         if (build) {
                 if (build->epoch == atomic_load(&dcu.epoch))
-                        (void)dsc_graph_destroy(dcu.session, build->id);
+                        (void)dsc_graph_release(dcu.session, build->id);
                 build->graph = exec->graph;
                 retire(exec, build);
         } else {

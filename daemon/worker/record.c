@@ -123,7 +123,7 @@ const char *dsw_record_check_body(const struct ds_record *record)
         case DS_RECORD_VALUE:
                 return value->kind < _DS_VALUE_KIND_MAX ? NULL : "unknown kind of value";
         case DS_RECORD_OBJECT:
-                if (object->kind != DS_OBJECT_EVENT_END && record->stream == 0)
+                if (object->kind <= DS_OBJECT_STREAM_END && record->stream == 0)
                         return "stream 0 cannot be created or destroyed";
                 return object->kind < _DS_OBJECT_KIND_MAX ? NULL : "unknown kind of object";
         default:

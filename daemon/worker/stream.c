@@ -10,6 +10,7 @@
 #include <errno.h>
 
 #include "util/error.h"
+#include "worker/graph.h"
 #include "worker/internal.h"
 
 struct dsw_stream *dsw_stream_find(struct dsw_session *session, uint64_t slot)
@@ -104,9 +105,9 @@ int dsw_stream_open(
         return 0;
 }
 
-/* Reports to the supervisor's ledger a stream that was created (NULL: none) and the slot of one that was destroyed
- * before (0: none). */
-static void stream_tell(struct dsw_session *session, const struct dsw_stream *added, uint32_t removed)
+/* Reports to the supervisor's ledger a stream that was created (NULL: none), the slot of one that was destroyed before
+ * (0: none), and a graph that was destroyed (0: none). */
+static void object_tell(struct dsw_session *session, const struct dsw_stream *added, uint32_t removed, uint64_t graph)
 {
         Detshare__Internal__FromWorker message = DETSHARE__INTERNAL__FROM_WORKER__INIT;
         Detshare__Internal__Ledger ledger = DETSHARE__INTERNAL__LEDGER__INIT;
@@ -114,6 +115,7 @@ static void stream_tell(struct dsw_session *session, const struct dsw_stream *ad
 
         ledger.session = session->id;
         ledger.stream_removed = removed;
+        ledger.graph_removed = graph;
         if (added) {
                 note.stream = added->slot;
                 note.priority = added->priority;
@@ -151,7 +153,7 @@ static int stream_create(struct dsw_session *session, const struct ds_record_obj
                 *ret_why = "a stream cannot be created: the daemon is out of memory, or its slot is in use";
                 return DS_CUDA_OUT_OF_MEMORY;
         }
-        stream_tell(session, stream, removed);
+        object_tell(session, stream, removed, 0);
         return 0;
 }
 
@@ -165,16 +167,20 @@ int dsw_stream_object(struct dsw_session *session, const struct ds_record_object
                 if (!stream)
                         return stream_refuse(ret_why, "the end of an unknown stream");
                 dsw_stream_close(stream);
-                stream_tell(session, NULL, stream->slot);
+                object_tell(session, NULL, stream->slot, 0);
                 return 0;
         case DS_OBJECT_EVENT_END:
-                event = dsw_event_known(session, record->event);
+                event = dsw_event_known(session, record->id);
                 if (!event) /* an event of the client that was never recorded in this worker */
-                        return record->event & DS_EVENT_OF_CLIENT
-                                       ? 0
-                                       : stream_refuse(ret_why, "the end of an unknown event");
+                        return record->id & DS_EVENT_OF_CLIENT ? 0
+                                                               : stream_refuse(ret_why, "the end of an unknown event");
                 dsw_event_destroy(session, event);
                 dsw_graph_taken(session);
+                return 0;
+        case DS_OBJECT_GRAPH_END:
+                /* a graph is unknown if its end was sent twice, or if this worker could not restore it */
+                if (!dsw_graph_destroy(session, record->id))
+                        object_tell(session, NULL, 0, record->id);
                 return 0;
         default:
                 return stream_create(session, record, ret_why);

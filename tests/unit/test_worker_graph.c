@@ -1036,3 +1036,27 @@ Test(worker_graph, changes_outlive_the_worker, .timeout = 60)
         wt_client_close(t, &side.client);
         wt_close(t);
 }
+
+/* A record destroys a graph, in order with its launches. */
+Test(worker_graph, destroyed_in_the_ring, .timeout = 60)
+{
+        struct wt *t = wt_open(FUNCTIONAL);
+        struct side side = side_open(t, 1, DETSHARE__CLASS__BE);
+        struct ds_record_object end = {.head = {DS_RECORD_OBJECT, 0, sizeof(end)}, .kind = DS_OBJECT_GRAPH_END};
+        uint64_t graph;
+
+        steps(&side, 20);
+        cr_assert_eq(create(t, &side, &graph), 0);
+        launch(&side, 0, graph);
+        launch(&side, 0, graph);
+        end.id = graph;
+        wt_push(&side.client, &end, sizeof(end));
+        wt_push(&side.client, &end, sizeof(end));
+        cr_assert_eq(wt_sync_all(t, &side.client), 0);
+        cr_assert_eq(word(t, &side, 0), stepped(stepped(0, 20), 20));
+        cr_assert_eq(destroy(t, &side, graph), DS_CUDA_INVALID_HANDLE);
+        launch(&side, 0, graph);
+        cr_assert_eq(wt_sync_all(t, &side.client), DS_CUDA_INVALID_HANDLE);
+        wt_client_close(t, &side.client);
+        wt_close(t);
+}

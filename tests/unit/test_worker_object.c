@@ -42,7 +42,7 @@ static void object(struct side *side, uint32_t stream, uint32_t kind, int32_t pr
         struct ds_record_object record = {.head = {DS_RECORD_OBJECT, (uint16_t)stream, sizeof(record)},
                 .kind = kind,
                 .priority = priority,
-                .event = event};
+                .id = event};
 
         wt_push(&side->client, &record, sizeof(record));
 }

@@ -213,15 +213,23 @@ static CUresult take_work(
         return CUDA_SUCCESS;
 }
 
+/* The nodes in the order in which the comparison numbered them, a malloc'ed array; NULL: out of memory. */
+static struct dcu_node **numbered(const struct dcu_graph *graph)
+{
+        struct dcu_node **order = malloc((graph->n_nodes + 1) * sizeof(struct dcu_node *));
+
+        for (uint32_t i = 0; order && i < graph->n_nodes; i++)
+                order[graph->nodes[i]->count] = graph->nodes[i];
+        return order;
+}
+
 CUresult dcu_graph_take_over(struct dcu_exec *exec, struct dcu_graph *from, const struct dcu_graph *to)
 {
-        struct dcu_node **a = NULL, **b = NULL;
+        struct dcu_node **a = numbered(from), **b = numbered(to);
         struct dcu_work **works = NULL;
         uint32_t i = 0;
-        CUresult r = dcu_graph_order(from, &a);
+        CUresult r = a && b ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 
-        if (r == CUDA_SUCCESS)
-                r = dcu_graph_order(to, &b);
         if (r == CUDA_SUCCESS)
                 r = clone_works(a, b, to->n_nodes, &works);
         for (; i < to->n_nodes && r == CUDA_SUCCESS; i++)

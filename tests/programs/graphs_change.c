@@ -12,6 +12,7 @@
 
 #define KERNELS 60
 #define LAUNCHES 150
+#define MANY 1500 /* more kernels than one record of the ring can change */
 
 static CUdeviceptr a, out;
 
@@ -135,6 +136,37 @@ static void change_some(CUgraphExec exec, uint32_t launch)
         change_place(exec, launch);
 }
 
+static CUgraph make_many(int first)
+{
+        CUgraphNode last, next;
+        CUgraph graph;
+
+        OK(cuGraphCreate(&graph, 0));
+        last = add_memset(graph, NULL, 0, a, 0);
+        for (int i = 0; i < MANY; i++, last = next)
+                next = add_kernel(graph, &last, 1, a, first + i);
+        return graph;
+}
+
+/* All nodes of a large graph change at once. */
+static void check_many(void)
+{
+        CUgraphExecUpdateResultInfo info;
+        CUgraph graph = make_many(0), other;
+        CUgraphExec exec;
+
+        OK(cuGraphInstantiate(&exec, graph, 0));
+        for (int round = 1; round <= 3; round++) {
+                other = make_many(round);
+                OK(cuGraphExecUpdate(exec, other, &info));
+                OK(cuGraphLaunch(exec, s));
+                CHECK(value_at(a) == MANY * (MANY - 1) / 2 + round * MANY);
+                OK(cuGraphDestroy(other));
+        }
+        OK(cuGraphExecDestroy(exec));
+        OK(cuGraphDestroy(graph));
+}
+
 int main(int argc, char **argv)
 {
         static int expected[LAUNCHES], got[LAUNCHES];
@@ -166,6 +198,7 @@ int main(int argc, char **argv)
                 CHECK(got[i] == expected[i]);
         OK(cuGraphExecDestroy(exec));
         OK(cuGraphDestroy(graph));
+        check_many();
         OK(cuCtxDestroy(context));
         return program_end("graphs_change");
 }

@@ -134,7 +134,7 @@ static void player_memory(struct wt *t, struct player *player)
                 SEND(MEM_FREE, mem_free, MemFree, MEM_FREE, .address = any(player->addresses));
                 break;
         case 3:
-                SEND(PINNED_ALLOC, pinned_alloc, PinnedAlloc, PINNED_ALLOC, .bytes = size);
+                SEND(PINNED_ALLOC, pinned_alloc, PinnedAlloc, PINNED_ALLOC, .bytes = size, .later = random_next() % 2);
                 break;
         case 4:
                 SEND(PINNED_FREE, pinned_free, PinnedFree, PINNED_FREE, .address = any(player->addresses));
@@ -435,6 +435,7 @@ static int small_life(struct wt *t)
         for (int round = 0; round < 3; round++) {
                 SEND(MEM_ALLOC, mem_alloc, MemAlloc, MEM_ALLOC, .bytes = 4096);
                 SEND(PINNED_ALLOC, pinned_alloc, PinnedAlloc, PINNED_ALLOC, .bytes = 4096);
+                SEND(PINNED_ALLOC, pinned_alloc, PinnedAlloc, PINNED_ALLOC, .bytes = 8192, .later = 1);
                 SEND(STREAM_CREATE, stream_create, StreamCreate, STREAM_CREATE, .non_blocking = 1);
                 SEND(EVENT_CREATE, event_create, EventCreate, EVENT_CREATE, .base = {0});
                 player_module(t, player);

@@ -498,7 +498,8 @@ static int is_empty(const struct dcu_chunk *chunk)
 
 /*
  * Returns the empty chunks: all of them if no memory is in use, else all but one, which the next allocation may need.
- * The daemon may take that one when another session needs memory.
+ * The daemon may take that one when another session needs memory, at once: so no submitted work may use it, even work
+ * that the daemon has not read yet.
  */
 static void plain_bound(enum drop how)
 {
@@ -511,7 +512,7 @@ static void plain_bound(enum drop how)
                 if (plain.used == 0)
                         chunk_drop(chunk, how);
                 else if (chunk != offered && is_empty(chunk)) {
-                        if (!offered && dsc_mem_offer(dcu.session, chunk->base))
+                        if (!offered && ended(chunk->first) && dsc_mem_offer(dcu.session, chunk->base))
                                 offered = chunk;
                         else
                                 chunk_drop(chunk, how);

@@ -211,6 +211,24 @@ Test(memory, a_free_in_a_stream_returns_at_once, .timeout = 60)
         fake_stop(&fake);
 }
 
+Test(memory, the_daemon_takes_no_chunk_with_unfinished_work, .timeout = 60)
+{
+        begin();
+        p[0] = take(2 * MIB - 512);
+        p[1] = take(MIB);
+        p[2] = take(MIB);
+        attach(p[0]);
+        fake.paused = true;
+        cr_expect_eq(cuMemsetD8Async(p[1], 1, MIB, NULL), CUDA_SUCCESS);
+        cr_expect_eq(cuMemFreeAsync(p[1], NULL), CUDA_SUCCESS);
+        cr_expect_eq(cuMemFreeAsync(p[2], NULL), CUDA_SUCCESS);
+        cr_expect_eq(atomic_load(&fake.ring->spare), 0, "the daemon has not read the work yet");
+        fake.paused = false;
+        expect_soon(frees, 1);
+        cr_expect_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+        fake_stop(&fake);
+}
+
 Test(memory, the_end_of_a_context_frees_its_memory, .timeout = 60)
 {
         CUcontext second;

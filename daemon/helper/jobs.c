@@ -615,7 +615,7 @@ static int link_answer(ds_jobs *jobs, struct job *job, const void *image, size_t
         ds_check_linked(image, size, job->request.cc, &jobs->result);
         if (!jobs->result.status && how == DS_CHECK_COMPILED) /* the linker's messages */
                 memcpy(jobs->result.message, jobs->other.message, sizeof(jobs->result.message));
-        if (!jobs->result.status && how != DS_CHECK_REMEMBERED && job->text.text)
+        if (!jobs->result.status && (how == DS_CHECK_COMPILED || how == DS_CHECK_STORED) && job->text.text)
                 ds_cache_add(jobs->cache, &key, image, size);
         job->how = how;
         return job_answer(jobs, job);

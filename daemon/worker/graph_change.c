@@ -12,9 +12,8 @@
  * The changes are then written into the client's file, from which the next worker restores the graph. So after the end
  * of a worker the graph has exactly the changes of those records that the worker had handled.
  */
-#include <errno.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/mman.h>
 
 #include "worker/graph_internal.h"
 #include "worker/graph_piece.h"
@@ -156,21 +155,33 @@ static int changes_in_copy(
         return r;
 }
 
-/* Writes the changed nodes into the client's file, neighbours in one call. */
+/*
+ * Stores bytes of the graph in the client's file, through a mapping: pwrite() takes the lock of the file, which a client
+ * can hold for any time by a write of its own whose source page never comes. The file has a fixed size and no huge pages
+ * (ds_page_file_has()), so the access causes no SIGBUS. Returns 0 or -1.
+ */
+static int file_store(const struct dsw_graph *graph, uint32_t from, uint32_t bytes)
+{
+        const uint32_t start = from & ~(DSW_PAGE_ALIGN - 1);
+        uint8_t *p = mmap(NULL, from + bytes - start, PROT_WRITE, MAP_SHARED, graph->fd, (off_t)start);
+
+        if (p == MAP_FAILED)
+                return -1;
+        memcpy(p + (from - start), graph->file + from, bytes);
+        munmap(p, from + bytes - start);
+        return 0;
+}
+
+/* Writes the changed nodes into the client's file, neighbours in one piece. */
 static int changes_keep(const struct dsw_graph *graph, const struct dsw_changes *changes, const char **ret_why)
 {
         for (uint32_t i = 0, end; i < changes->n; i = end) {
                 const uint32_t first = changes->at[i].index, from = graph->nodes[first].offset;
-                uint32_t last = first, bytes;
-                ssize_t n;
+                uint32_t last = first;
 
                 for (end = i + 1; end < changes->n && changes->at[end].index == last + 1; end++)
                         last++;
-                bytes = graph->nodes[last].offset + node_at(graph, last)->size - from;
-                do
-                        n = pwrite(graph->fd, graph->file + from, bytes, (off_t)from);
-                while (n < 0 && errno == EINTR);
-                if (n != (ssize_t)bytes)
+                if (file_store(graph, from, graph->nodes[last].offset + node_at(graph, last)->size - from))
                         return graph_bad(ret_why, "changes cannot be written into the graph's file");
         }
         return 0;

@@ -4,6 +4,11 @@
  */
 #pragma once
 
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+
 /* Changes of nodes, as a record of the ring contains them. */
 struct changes {
         struct ds_record_graph head;
@@ -227,6 +232,73 @@ Test(worker_graph, changes_outlive_the_worker, .timeout = 60)
         launch(&side, 0, 78);
         cr_assert_eq(wt_sync_all(t, &side.client), 0);
         cr_assert_eq(word(t, &side, 0), before);
+        wt_client_close(t, &side.client);
+        wt_close(t);
+}
+
+struct held {
+        pthread_t thread;
+        int fd, faults;
+        uint8_t *page;
+        ssize_t written;
+};
+
+static void *hold_file(void *arg)
+{
+        struct held *held = arg;
+
+        held->written = pwrite(held->fd, held->page, 4, 0);
+        return NULL;
+}
+
+/* Holds the lock of the file by a write whose source page does not come until hold_end(). Returns 0 if this is not
+ * permitted here. */
+static int hold_begin(struct held *held, int fd)
+{
+        struct uffdio_api api = {.api = UFFD_API};
+        struct uffdio_register range = {.mode = UFFDIO_REGISTER_MODE_MISSING};
+
+        held->fd = fd;
+        held->faults = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+        if (held->faults < 0 || ioctl(held->faults, UFFDIO_API, &api))
+                return 0;
+        held->page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        cr_assert_neq(held->page, MAP_FAILED);
+        range.range.start = (uintptr_t)held->page;
+        range.range.len = 4096;
+        cr_assert_eq(ioctl(held->faults, UFFDIO_REGISTER, &range), 0);
+        cr_assert_eq(pthread_create(&held->thread, NULL, hold_file, held), 0);
+        usleep(50000);
+        return 1;
+}
+
+static void hold_end(struct held *held)
+{
+        struct uffdio_zeropage zero = {.range = {.start = (uintptr_t)held->page, .len = 4096}};
+
+        cr_assert_eq(ioctl(held->faults, UFFDIO_ZEROPAGE, &zero), 0);
+        pthread_join(held->thread, NULL);
+        cr_assert_eq(held->written, 4);
+        munmap(held->page, 4096);
+        close(held->faults);
+}
+
+/* The worker serves all clients, so it must not wait for a lock that one of them holds. */
+Test(worker_graph, changes_do_not_wait_for_the_client, .timeout = 60)
+{
+        struct wt *t = wt_open(FUNCTIONAL);
+        struct side side = side_open(t, 1, DETSHARE__CLASS__BE);
+        struct changes c = {.bytes = 0};
+        struct held held;
+
+        steps(&side, 20);
+        cr_assert_eq(restore(t, &side, 77), 0);
+        if (hold_begin(&held, restored_fd)) {
+                change_poke(&c, 5, side.step, side.memory, 100);
+                change_send(&side, &c, DS_RECORD_GRAPH, 77);
+                cr_assert_eq(wt_sync_all(t, &side.client), 0);
+                hold_end(&held);
+        }
         wt_client_close(t, &side.client);
         wt_close(t);
 }

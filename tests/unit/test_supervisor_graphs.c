@@ -8,9 +8,9 @@
 
 #define SEALS (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
-static int create_status(ds_conn *conn, uint64_t size, uint64_t said, int seals)
+static int create_in(ds_conn *conn, unsigned flags, uint64_t size, uint64_t said, int seals)
 {
-        ds_cleanup(ds_closep) int fd = memfd_create("graph", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        ds_cleanup(ds_closep) int fd = memfd_create("graph", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
         FX_REQUEST(graph_create, GRAPH_CREATE, GraphCreate, GRAPH_CREATE);
 
         cr_assert_eq(ftruncate(fd, (off_t)size), 0);
@@ -20,6 +20,11 @@ static int create_status(ds_conn *conn, uint64_t size, uint64_t said, int seals)
         graph_create_r.fds = 1;
         fx_ask(conn, &graph_create_r, &fd);
         return fx_status(conn);
+}
+
+static int create_status(ds_conn *conn, uint64_t size, uint64_t said, int seals)
+{
+        return create_in(conn, 0, size, said, seals);
 }
 
 Test(graphs, only_files_that_cannot_change)
@@ -39,6 +44,8 @@ Test(graphs, only_files_that_cannot_change)
         cr_assert_eq(create_status(conn, 4096, 4096, F_SEAL_SHRINK), DETSHARE__STATUS__BAD_PARAMETER);
         cr_assert_eq(create_status(conn, 65u << 20, 65u << 20, SEALS), DETSHARE__STATUS__BAD_PARAMETER);
         cr_assert_eq(create_status(conn, 4096, UINT64_MAX, SEALS), DETSHARE__STATUS__BAD_PARAMETER);
+        cr_assert_eq(create_in(conn, MFD_HUGETLB, 2 << 20, 2 << 20, SEALS & ~F_SEAL_WRITE),
+                DETSHARE__STATUS__BAD_PARAMETER, "an access can end with SIGBUS");
         for (int i = 0; i < 300; i++)
                 cr_assert_eq(create_status(conn, 1 << 20, 1 << 20, SEALS), 0);
         ds_conn_free(conn);

@@ -67,7 +67,7 @@ static CUresult make_slot(int priority, unsigned int flags, uint32_t *ret_slot)
 
         reap();
         if (flags & CU_STREAM_NON_BLOCKING) {
-                uint64_t seq = atomic_exchange(&unsettled, 0);
+                uint64_t seq = atomic_load(&unsettled);
 
                 r = seq ? dcu_result(dsc_wait(dcu.session, 0, seq)) : CUDA_SUCCESS;
                 if (r != CUDA_SUCCESS)
@@ -166,18 +166,28 @@ CUresult dcu_stream_drain(uint32_t slot)
 
 CUresult dcu_stream_settle(uint32_t slot)
 {
-        if (slot != 0 || atomic_load_explicit(&n_non_blocking, memory_order_relaxed) != 0)
-                return dcu_result(dsc_wait(dcu.session, slot, dsc_stream_tail(dcu.session, slot)));
-        atomic_store(&unsettled, dsc_stream_tail(dcu.session, slot));
-        return CUDA_SUCCESS;
+        uint64_t seq = dsc_stream_tail(dcu.session, slot), before = atomic_load(&unsettled);
+
+        while (slot == 0 && before < seq && !atomic_compare_exchange_weak(&unsettled, &before, seq))
+                ;
+        /* read after the store, see create() */
+        if (slot == 0 && atomic_load(&n_non_blocking) == 0)
+                return CUDA_SUCCESS;
+        return dcu_result(dsc_wait(dcu.session, slot, seq));
+}
+
+/* A stream with these flags does not exist any more. */
+static void uncount(unsigned int flags)
+{
+        if (flags & CU_STREAM_NON_BLOCKING)
+                atomic_fetch_sub(&n_non_blocking, 1);
 }
 
 void dcu_stream_free(struct dcu_stream *stream, int in_daemon)
 {
         uint32_t slot = stream->slot;
 
-        if (stream->flags & CU_STREAM_NON_BLOCKING)
-                atomic_fetch_sub(&n_non_blocking, 1);
+        uncount(stream->flags);
         dcu_capture_slot_gone(slot);
         dcu_object_free(&stream->head);
         if (in_daemon)
@@ -224,10 +234,16 @@ static CUresult create(CUstream *phStream, unsigned int flags, int priority)
         if (!phStream || (flags & ~(unsigned int)CU_STREAM_NON_BLOCKING))
                 return CUDA_ERROR_INVALID_VALUE;
         r = dcu_enter(&context);
-        if (r == CUDA_SUCCESS)
-                r = make_slot(priority, flags, &slot);
         if (r != CUDA_SUCCESS)
                 return r;
+        /* counted first: of a concurrent dcu_stream_settle(), either that call or make_slot() waits */
+        if (flags & CU_STREAM_NON_BLOCKING)
+                atomic_fetch_add(&n_non_blocking, 1);
+        r = make_slot(priority, flags, &slot);
+        if (r != CUDA_SUCCESS) {
+                uncount(flags);
+                return r;
+        }
         pthread_mutex_lock(&dcu.lock);
         stream = dcu_object_new(DCU_STREAM, sizeof(*stream), context);
         if (stream) {
@@ -235,11 +251,10 @@ static CUresult create(CUstream *phStream, unsigned int flags, int priority)
                 stream->flags = flags;
                 stream->priority = priority;
                 stream->id = atomic_fetch_add(&next_id, 1);
-                if (flags & CU_STREAM_NON_BLOCKING)
-                        atomic_fetch_add(&n_non_blocking, 1);
                 *phStream = dcu_handle(stream);
         } else {
                 release_slot(slot);
+                uncount(flags);
         }
         pthread_mutex_unlock(&dcu.lock);
         return stream ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;

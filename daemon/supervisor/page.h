@@ -45,7 +45,8 @@ void ds_ring_deinit(struct ds_ring *ring);
 /* Maps a ring of an earlier daemon. Consumes fd, also on failure. Returns 0, 1 (not a ring of this daemon's format)
  * or -errno. */
 int ds_ring_adopt(int fd, struct ds_ring *ret);
-/* Whether the file has this size, is sealed against changes of its size, has the seals more_seals, and no huge pages. */
+/* Whether the file has this size, is sealed against changes of its size, and has the seals more_seals. 0: also a file
+ * with huge pages. */
 int ds_page_file_has(int fd, uint64_t bytes, int more_seals);
 
 /* Whether the client has work in flight: work that was accepted and has not ended, or records that were submitted

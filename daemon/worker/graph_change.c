@@ -156,9 +156,9 @@ static int changes_in_copy(
 }
 
 /*
- * Stores bytes of the graph in the client's file, through a mapping: pwrite() takes the lock of the file, which a client
- * can hold for any time by a write of its own whose source page never comes. The file has a fixed size and no huge pages
- * (ds_page_file_has()), so the access causes no SIGBUS. Returns 0 or -1.
+ * Stores bytes of the graph in the client's file, through a mapping: pwrite() takes the lock of the file, which a
+ * client can hold for any time by a write of its own whose source page never comes. The file has a fixed size and no
+ * huge pages (ds_page_file_has()), so the access causes no SIGBUS. Returns 0 or -1.
  */
 static int file_store(const struct dsw_graph *graph, uint32_t from, uint32_t bytes)
 {

@@ -296,11 +296,11 @@ static struct dcu_block *wait_for_one(struct dcu_pool *pool, uint64_t bytes, uin
         return block;
 }
 
-/* Waits for the frees of all pools and returns all empty chunks. */
-static void trim_all(void)
+/* Returns all empty chunks. wait: as in trim(). */
+static void trim_all(int wait)
 {
         for (struct dcu_pool *pool = pools; pool; pool = pool->next)
-                trim(pool, 0, 1);
+                trim(pool, 0, wait);
 }
 
 static struct dcu_block *find(struct dcu_pool *pool, uint64_t bytes, uint32_t slot)
@@ -315,10 +315,10 @@ static struct dcu_block *find(struct dcu_pool *pool, uint64_t bytes, uint32_t sl
                 block = grow(pool, bytes);
         if (!block)
                 block = wait_for_one(pool, bytes, slot);
-        if (!block) {
-                trim_all();
-                block = fitting(pool, bytes, slot, 0);
-        }
+        if (block || pool == &plain)
+                return block;
+        trim_all(1);
+        block = fitting(pool, bytes, slot, 0);
         return block ? block : grow(pool, bytes);
 }
 
@@ -430,14 +430,16 @@ CUresult dcu_pool_free_now(CUdeviceptr address)
 
 /* --- allocations outside of pools: cuMemAlloc() --- */
 
-/* Allocates memory of its own in the daemon. If memory is short, first returns the empty chunks of all pools. */
+/* Allocates memory of its own in the daemon. If memory is short, first returns the empty chunks of all pools. It waits for
+ * submitted work without the lock: that work may wait for a value that another thread writes after an allocation. */
 static CUresult alloc_direct(struct dcu_range *range)
 {
         int r = dsc_mem_alloc(dcu.session, range->size, &range->base);
 
         if (dcu_result(r) == CUDA_ERROR_OUT_OF_MEMORY) {
+                (void)dsc_wait_all(dcu.session); /* result ignored: after an error the work has ended, too */
                 pthread_mutex_lock(&lock);
-                trim_all();
+                trim_all(0);
                 pthread_mutex_unlock(&lock);
                 r = dsc_mem_alloc(dcu.session, range->size, &range->base);
         }
@@ -501,7 +503,7 @@ static int is_empty(const struct dcu_chunk *chunk)
  * The daemon may take that one when another session needs memory, at once: so no submitted work may use it, even work
  * that the daemon has not read yet.
  */
-static void plain_bound(enum drop how)
+static void plain_bound(void)
 {
         struct dcu_chunk *chunk, *next;
 
@@ -510,12 +512,12 @@ static void plain_bound(enum drop how)
         for (chunk = plain.chunks; chunk; chunk = next) {
                 next = chunk->next;
                 if (plain.used == 0)
-                        chunk_drop(chunk, how);
+                        chunk_drop(chunk, DROP_LATER);
                 else if (chunk != offered && is_empty(chunk)) {
                         if (!offered && ended(chunk->first) && dsc_mem_offer(dcu.session, chunk->base))
                                 offered = chunk;
                         else
-                                chunk_drop(chunk, how);
+                                chunk_drop(chunk, DROP_LATER);
                 }
         }
 }
@@ -527,7 +529,7 @@ static void plain_give_back(struct dcu_block *block, uint32_t slot, uint64_t seq
 
         give_back(block, slot, seq);
         if (plain.used == 0 || is_empty(chunk))
-                plain_bound(slot == NO_SLOT ? DROP_NOW : DROP_LATER);
+                plain_bound();
 }
 
 CUresult dcu_plain_free(CUdeviceptr address)

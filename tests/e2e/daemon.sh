@@ -339,10 +339,10 @@ if serve --device sim:h200; then
         sleeps "at first"
         "$build/detsharectl" --socket "$socket" set-policy fifo >/dev/null
         sleeps "after another policy"
-        if DETSHARE_SOCKET=$socket LD_LIBRARY_PATH=$build/cuda "$build/tests/programs/link" >"$dir/link" 2>&1; then
+        if DETSHARE_SOCKET=$socket LD_LIBRARY_PATH=$build/cuda "$build/tests/programs/alloc_threads" >"$dir/program" 2>&1; then
                 ok
         else
-                bad "a client: $(tail -n 2 "$dir/link")"
+                bad "a client: $(tail -n 2 "$dir/program")"
         fi
         sleeps "after a client"
         "$build/detsharectl" --socket "$socket" set-policy detshare >/dev/null

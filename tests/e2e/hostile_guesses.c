@@ -237,9 +237,12 @@ PROBE(ask_launch, Launch, LAUNCH, LAUNCH, launch, body.kernel = v;
         body.params.data = (uint8_t *)&own.id[MEMORY]; body.params.len = 8)
 PROBE(ask_graph, GraphLaunch, GRAPH_LAUNCH, GRAPH_LAUNCH, graph_launch, body.graph = v)
 PROBE(ask_graph_destroy, GraphDestroy, GRAPH_DESTROY, GRAPH_DESTROY, graph_destroy, body.graph = v)
-PROBE(ask_record, EventRecord, EVENT_RECORD, EVENT_RECORD, event_record, body.event = v)
-PROBE(ask_elapsed, EventElapsed, EVENT_ELAPSED, EVENT_ELAPSED, event_elapsed, body.start = body.end = v)
-PROBE(ask_event_destroy, EventDestroy, EVENT_DESTROY, EVENT_DESTROY, event_destroy, body.event = v)
+/* Ids with the highest bit are events that the session names itself, so they exist in every session. */
+PROBE(ask_record, EventRecord, EVENT_RECORD, EVENT_RECORD, event_record, body.event = v & ~DS_EVENT_OF_CLIENT)
+PROBE(ask_elapsed, EventElapsed, EVENT_ELAPSED, EVENT_ELAPSED, event_elapsed,
+        body.start = body.end = v & ~DS_EVENT_OF_CLIENT)
+PROBE(ask_event_destroy, EventDestroy, EVENT_DESTROY, EVENT_DESTROY, event_destroy,
+        body.event = v & ~DS_EVENT_OF_CLIENT)
 PROBE(ask_shared_wait, StreamWait, STREAM_WAIT, STREAM_WAIT, stream_wait, body.shared = 1; body.seq = v)
 PROBE(ask_shared_close, SharedEvent, SHARED_EVENT, SHARED_EVENT, shared_event, body.op = 2; body.event = v)
 PROBE(ask_shared_record, SharedEvent, SHARED_EVENT, SHARED_EVENT, shared_event, body.op = 3; body.event = v)

@@ -170,7 +170,7 @@ static void make_request(uint64_t id, uint32_t field, const struct bytes *body, 
 static int brings_file(uint32_t call)
 {
         return call == DETSHARE__REQUEST__CALL_MODULE_LOAD || call == DETSHARE__REQUEST__CALL_GRAPH_CREATE ||
-               call == DETSHARE__REQUEST__CALL_GRAPH_UPDATE;
+               call == DETSHARE__REQUEST__CALL_GRAPH_UPDATE || call == DETSHARE__REQUEST__CALL_MODULE_LINK;
 }
 
 /* Every seed is understood: it gets a reply other than for an unknown request. A wait for host functions gets it

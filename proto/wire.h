@@ -69,7 +69,8 @@ struct ds_ring_header {
         /* arrival of the client's next request on the device's clock, ns, as the client states it; 0: not stated */
         _Atomic uint64_t arrival_ns;
         /*
-         * Address of a device allocation that the client does not use, and that the worker may free when another session
+         * Address of a device allocation that the client does not use, and that the worker may free when another
+         * session
          * needs memory; 0: none. The client offers the allocation, and either side takes it by changing the word to 0.
          */
         _Alignas(64) _Atomic uint64_t spare;
@@ -233,9 +234,11 @@ enum ds_object_kind {
 };
 
 /*
- * Creates or destroys a stream, or destroys a timed event or a graph (AttachReply says whether the daemon accepts this record). It is no
+ * Creates or destroys a stream, or destroys a timed event or a graph (AttachReply says whether the daemon accepts
+ * this record). It is no
  * operation: it has no sequence number. After the loss of a worker, a client creates its streams again, before other
- * records, because the new worker may not know the latest ones. An idle stream that exists gets the priority and kind of
+ * records, because the new worker may not know the latest ones. An idle stream that exists gets the priority and kind
+ * of
  * the record.
  */
 struct ds_record_object {

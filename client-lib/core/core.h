@@ -119,7 +119,8 @@ int dsc_lookup(dsc_session *s, uint64_t address, uint64_t *ret_base, uint64_t *r
 /*
  * Memory that the program does not use, of at most one allocation. dsc_mem_offer() lets the daemon take the allocation
  * for other sessions; the allocation leaves the table of dsc_lookup(). 0: it cannot be offered. dsc_mem_withdraw() gets
- * it back, dsc_mem_offered() says if that would succeed. 0: the daemon has taken it, and the address may be in use again.
+ * it back, dsc_mem_offered() says if that would succeed. 0: the daemon has taken it, and the address may be in use
+ * again.
  */
 int dsc_mem_offer(dsc_session *s, uint64_t address);
 int dsc_mem_offered(dsc_session *s, uint64_t address);
@@ -202,7 +203,8 @@ int dsc_link(dsc_session *s, const struct dsc_link *link, void **ret, size_t *re
 int dsc_link_check(dsc_session *s, const struct dsc_link *link);
 int dsc_module_unload(dsc_session *s, uint64_t module);
 int dsc_kernel_get(dsc_session *s, uint64_t module, const char *name, struct dsc_kernel *ret);
-/* The same, and further kernels of the module that the daemon describes with it: ret_more->kernels, a malloc'ed array; call
+/* The same, and further kernels of the module that the daemon describes with it: ret_more->kernels, a malloc'ed
+ * array; call
  * dsc_kernel_clear() for each. */
 int dsc_kernel_get_more(
         dsc_session *s, uint64_t module, const char *name, struct dsc_kernel *ret, struct dsc_loaded *ret_more);

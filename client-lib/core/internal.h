@@ -15,7 +15,8 @@
  *   because a thread may be about to use it.
  * - environment.c: DETSHARE_ variables. connect.c: the making of a session.
  * - memory.c: allocations. copy.c: staging of pageable memory. graph.c: graphs.
- * - object.c: streams and events without requests. stream.c, event.c, module.c: one function per call. phase.c: the phase hint. coloured.h: tensors in some memory
+ * - object.c: streams and events without requests. stream.c, event.c, module.c: one function per call. phase.c: the
+ * phase hint. coloured.h: tensors in some memory
  *   channels.
  *
  * Lock order: session.c's, then coloured.c's, then memory.use, then submit.lock or output.lock, then rpc.*. The locks

@@ -124,7 +124,8 @@ static CUresult load_locked(struct dcu_image *image, struct dcu_jit *jit)
                 return CUDA_SUCCESS;
         if (!image->bytes)
                 return CUDA_ERROR_INVALID_HANDLE;
-        /* the daemon gets the text without the note, so that it recognises the text that was compiled when it was linked */
+        /* the daemon gets the text without the note, so that it recognises the text that was compiled when it was
+         * linked */
         note = dcu_jit_note_read(load.image, load.size, &load.max_registers, &load.optimization);
         load.image = (const char *)load.image + note;
         load.size -= note;

@@ -4,7 +4,8 @@
  *
  * Modules and libraries both use an image. The image keeps its bytes if it may have to be loaded again (a library
  * outlives contexts). It knows its number in the daemon and the epoch of that number, and has one entry per kernel
- * that the program requested or that the daemon described with another. An entry holds all that a launch needs: the daemon's kernel id, the layout
+ * that the program requested or that the daemon described with another. An entry holds all that a launch needs: the
+ * daemon's kernel id, the layout
  * of parameters, limits, and attributes that the program set.
  *
  * Entries live as long as their image. Ids are refreshed after a reset of the session.

@@ -3,7 +3,8 @@
  * Changes of single nodes of instantiated graphs
  *
  * Frameworks update the parameters of a few kernels before each launch. Such changes travel with the launch, in the
- * ring. They need no request, and the daemon handles the changed nodes only. An update by a whole graph is compared node
+ * ring. They need no request, and the daemon handles the changed nodes only. An update by a whole graph is compared
+ * node
  * by node, so that it costs no more than its differences.
  */
 #include <stdlib.h>

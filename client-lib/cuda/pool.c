@@ -430,7 +430,8 @@ CUresult dcu_pool_free_now(CUdeviceptr address)
 
 /* --- allocations outside of pools: cuMemAlloc() --- */
 
-/* Allocates memory of its own in the daemon. If memory is short, first returns the empty chunks of all pools. It waits for
+/* Allocates memory of its own in the daemon. If memory is short, first returns the empty chunks of all pools. It
+ * waits for
  * submitted work without the lock: that work may wait for a value that another thread writes after an allocation. */
 static CUresult alloc_direct(struct dcu_range *range)
 {

@@ -53,7 +53,8 @@ struct dcu_range {
         struct dcu_context *owner;
         const struct dcu_image *image; /* image of a GLOBAL range; else NULL */
         CUmemLocation advice[DCU_ADVICES];
-        /* POOL: block; DEVICE: block, NULL for an allocation of the daemon; MAPPED, OPENED: object; REGISTERED: device's address of the replaced pages, NULL if not
+        /* POOL: block; DEVICE: block, NULL for an allocation of the daemon; MAPPED, OPENED: object; REGISTERED:
+         * device's address of the replaced pages, NULL if not
          * replaced */
         void *detail;
 };

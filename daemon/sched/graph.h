@@ -10,7 +10,8 @@
  *    together (the caller that unfolds decides, see worker/graph_piece.h). BE uses this beside an idle LS session: a
  *    GPU loses some microseconds between two launches, and less inside a graph. While LS has work, and until LS has
  *    been idle for four times the piece's duration (a long piece: for a second), a piece is launched in parts; also on
- *    any rung other than the one it is instantiated for. The policy is then called again for its kernels. A piece has no profile: profiles
+ *    any rung other than the one it is instantiated for. The policy is then called again for its kernels. A piece has
+ *    no profile: profiles
  *    are of kernels and whole graphs.
  *  - In parts: when the graph is the head, its parts replace it in the coroutine's list, a window of them at a time.
  *    They are operations like any other: the policy sees each, may stop between any two, and learns each duration. The

@@ -58,7 +58,8 @@ int ds_saved_next(ds_saved_reader *reader, const Detshare__Internal__SavedRecord
 int ds_saved_may_lie_inside(int fd, int more_seals, uint64_t *ret_bytes);
 /* Reads the whole file into bytes. 0 or -errno. */
 int ds_saved_read_file(int fd, uint8_t *bytes, size_t size);
-/* Creates the embedded file again: a memory file of a fixed size, with these seals too, that the caller owns. Returns 0, DS_SAVED_E_DAMAGED (larger
+/* Creates the embedded file again: a memory file of a fixed size, with these seals too, that the caller owns. Returns
+ * 0, DS_SAVED_E_DAMAGED (larger
  * than allowed) or -errno. */
 int ds_saved_make_file(const Detshare__Internal__SavedContent *content, int more_seals, int *ret_fd);
 

@@ -11,7 +11,8 @@
  * enough unread requests (`may`). So requests wait in their senders' sockets, and not behind each other on the way to
  * the worker.
  *
- * While several users are active, each gets at most a quarter of this process's time, and 25 ms of it at once. Otherwise a user that floods the
+ * While several users are active, each gets at most a quarter of this process's time, and 25 ms of it at once.
+ * Otherwise a user that floods the
  * daemon would keep its processes busy all the time, and with them a processor that others need. A user that is alone
  * gets all of the time.
  *

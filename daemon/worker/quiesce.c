@@ -29,7 +29,8 @@
  * Background work ("chores" in names) is work that no session waits for: unregistering pinned memory that was freed or
  * whose session has closed, and calls that the device deferred. It runs in a stop that has been short so far, or while
  * the device is idle. Much of it waits for a moment without any activity of a session: one piece may take 20 ms
- * (unregistering 1 GiB), during which the worker answers nobody. Too many pieces or bytes, or too old ones, get stops of their own, at the same rate and of the same
+ * (unregistering 1 GiB), during which the worker answers nobody. Too many pieces or bytes, or too old ones, get stops
+ * of their own, at the same rate and of the same
  * length, with at least one piece in each. A backlog of more than QUIESCE_CHORES_MANY pieces gets up to 20 ms per stop,
  * so that it cannot grow without bound.
  *

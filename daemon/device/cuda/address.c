@@ -83,7 +83,8 @@ static void *host_moved(void *mapped, void *want, uint64_t size, int place)
                 return want;
         if (p == want) {
                 error = errno;
-                munmap(want, size);
+                if (place != MAP_FIXED) /* in a block of reserved addresses no other thread may map anything */
+                        munmap(want, size);
                 p = MAP_FAILED;
         }
         munmap(mapped, size);

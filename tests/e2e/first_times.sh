@@ -49,7 +49,7 @@ END
 check "each row has a time in both stages" python3 "$tmp/rows.py" "$tmp/out/table.csv" "$groups"
 check "it has the rows of graphs, memory and PTX" test "$(grep -cE '^(graphs,graph.100.update|memory,free.cuMemHostRegister.1MiB|ptx,module.ptx_16KiB.load),' \
         "$tmp/out/table.csv")" = 6
-xz -k "$tmp/out/samples.csv"
+python3 -c 'import lzma, sys; lzma.open(sys.argv[2], "wb").write(open(sys.argv[1], "rb").read())' "$tmp/out/samples.csv" "$tmp/out/samples.csv.xz"
 check "the samples give the same table" first --from "$tmp/out/samples.csv.xz" --out "$tmp/again" --write "$tmp/again/page.md"
 check "equal files" cmp "$tmp/out/table.csv" "$tmp/again/table.csv"
 check "a document has the table" grep -q '^| `graph.100.update` | - | [0-9.]* [mu]s | - |' "$tmp/again/page.md"

@@ -256,6 +256,7 @@ struct dsw_memory {
 
 struct dsw_handle {  /* duplicate descriptor of a pinned file that a client has, see pages.c */
         uint64_t va; /* address of the file's mapping; 0 = unused */
+        uint64_t bytes;
         int fd;
 };
 

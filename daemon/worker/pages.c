@@ -15,7 +15,8 @@
  *  - A file is given to one client and never reused: that client may still have it mapped.
  *  - The worker keeps a duplicate descriptor of each file it gave out, up to a limit, so that the last close, which
  *    frees the pages, happens in a thread. Closing never delays the filling: a new file may be tiny, and one to close
- *    may have gigabytes.
+ *    may have gigabytes. Only when much memory waits to be freed does the filling wait: programs that allocate and free
+ *    could otherwise use up the machine's memory.
  *
  * A full file comes with its mapping, which the device moves to its place: that keeps the page tables, so the quiesce
  * has nothing left to do but the registration. The threads populate the mapping in pieces of PAGES_PIECE_BYTES, because
@@ -54,7 +55,9 @@
 #define PAGES_SLICES 8
 #define PAGES_SPARES 4u
 #define PAGES_CLOSES_MAX 64u /* files queued for the thread to close; with more, the loop closes them itself */
-#define PAGES_NICE 10        /* nice value of the threads: on a machine with few CPUs, other work comes first */
+/* bytes of files to close, above which no file is filled: closed memory is charged to nobody */
+#define PAGES_CLOSING_BYTES DS_GIB(2)
+#define PAGES_NICE 10 /* nice value of the threads: on a machine with few CPUs, other work comes first */
 #define PAGES_FILLERS_MAX 4u
 #define PAGES_CPUS_PER_FILLER 4u /* number of CPUs of the process for which there is one thread that fills files */
 
@@ -100,6 +103,7 @@ struct dsw_pages {
         struct dsw_file *todo, *done;
         struct pages_close closes[PAGES_CLOSES_MAX];
         size_t n_closes;
+        uint64_t closing_bytes; /* bytes of the files in `closes`, and of the one that the thread closes now */
 
         /* fields that only the loop uses */
         struct dsw_file *spares; /* complete spare files */
@@ -189,7 +193,7 @@ static int pages_turn(struct dsw_pages *pages)
         uint64_t from, until;
         int filled;
 
-        if (!file)
+        if (!file || pages->closing_bytes > PAGES_CLOSING_BYTES)
                 return 0;
         from = file->given;
         until = file->cancelled ? from : DS_MIN(file->bytes, from + pages_slice(file));
@@ -263,6 +267,8 @@ static void *pages_run_closer(void *arg)
                 pthread_mutex_unlock(&pages->lock);
                 pages_close(&gone);
                 pthread_mutex_lock(&pages->lock);
+                pages->closing_bytes -= gone.bytes;
+                pthread_cond_broadcast(&pages->work);
         }
         pthread_mutex_unlock(&pages->lock);
         return NULL;
@@ -279,6 +285,7 @@ static void pages_close_later(ds_worker *worker, const struct pages_close *gone)
                 queued = pages->n_closes < PAGES_CLOSES_MAX;
                 if (queued) {
                         pages->closes[pages->n_closes++] = *gone;
+                        pages->closing_bytes += gone->bytes;
                         pthread_cond_signal(&pages->closing);
                 }
                 pthread_mutex_unlock(&pages->lock);
@@ -536,7 +543,7 @@ void dsw_pages_hold(struct dsw_session *session, uint64_t va, uint64_t bytes, in
                 copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
                 if (copy < 0)
                         return; /* without a duplicate, the last close of the file may happen in the loop */
-                *handle = (struct dsw_handle){.va = va, .fd = copy};
+                *handle = (struct dsw_handle){.va = va, .bytes = bytes, .fd = copy};
                 pages->n_handles++;
                 return;
         }
@@ -549,7 +556,7 @@ void dsw_pages_release(struct dsw_session *session, uint64_t va)
 
                 if (handle->va != va)
                         continue;
-                dsw_pages_drop(session->worker, handle->fd, NULL, 0);
+                dsw_pages_drop(session->worker, handle->fd, NULL, handle->bytes);
                 *handle = (struct dsw_handle){0};
                 session->worker->pages->n_handles--;
                 return;

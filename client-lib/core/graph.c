@@ -8,39 +8,15 @@
  */
 #include "core/internal.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
-
-static int write_all(int fd, const uint8_t *bytes, size_t size)
-{
-        while (size > 0) {
-                ssize_t n = write(fd, bytes, size);
-                if (n < 0 && errno == EINTR)
-                        continue;
-                if (n <= 0)
-                        return -1;
-                bytes += n;
-                size -= (size_t)n;
-        }
-        return 0;
-}
 
 static int sealed_file(dsc_session *s, const void *bytes, size_t size, int *ret_fd)
 {
         const int r = dsc__usable(s);
         if (r || !size || size > DS_GRAPH_BYTES_MAX)
                 return r ? r : DSC__INVALID_VALUE;
-        int fd = memfd_create("detshare-graph", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-        if (fd < 0)
-                return DSC__OUT_OF_MEMORY;
-        if (write_all(fd, bytes, size) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
-                close(fd);
-                return DSC__OUT_OF_MEMORY;
-        }
-        *ret_fd = fd;
-        return 0;
+        return dsc__sealed_file("detshare-graph", bytes, size, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, ret_fd);
 }
 
 int dsc_graph_create(dsc_session *s, const void *file, size_t bytes, uint64_t *ret_graph)

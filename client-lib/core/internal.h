@@ -16,8 +16,7 @@
  * - environment.c: DETSHARE_ variables. connect.c: the making of a session.
  * - memory.c: allocations. copy.c: staging of pageable memory. graph.c: graphs.
  * - object.c: streams and events without requests. stream.c, event.c, module.c: one function per call. phase.c: the
- * phase hint. coloured.h: tensors in some memory
- *   channels.
+ *   phase hint. file.c: memory files that the daemon reads. coloured.h: tensors in some memory channels.
  *
  * Lock order: session.c's, then coloured.c's, then memory.use, then submit.lock or output.lock, then rpc.*. The locks
  * memory.table, memory.arena_lock, host.lock and events.lock are taken last and never held across a request. Only
@@ -322,6 +321,14 @@ bool dsc__peer_gone(dsc_session *s); /* 1: the daemon is gone, and the session i
  */
 int dsc__answer_unpack(struct dsc__rpc *rpc, const uint8_t *bytes, size_t size, struct dsc__answer *ret);
 void dsc__answer_clear(struct dsc__answer *answer);
+
+/* --- file.c --- */
+
+/* Returns 0, or -1 if not all bytes could be written. */
+int dsc__write_all(int fd, const void *bytes, size_t size);
+/* Makes a memory file of these bytes, with these seals (F_SEAL_*). The caller closes *ret_fd. Returns 0 or
+ * OUT_OF_MEMORY. */
+int dsc__sealed_file(const char *name, const void *bytes, size_t size, int seals, int *ret_fd);
 
 /* --- mapped.c --- */
 

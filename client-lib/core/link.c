@@ -18,21 +18,6 @@
 #define ALIGNMENT 16u /* alignment of inputs in the file, bytes */
 #define FILE_MAX ((uint64_t)DS_LINK_BYTES_MAX)
 
-static int write_all(int fd, const void *bytes, size_t size)
-{
-        const uint8_t *p = bytes;
-        while (size > 0) {
-                ssize_t n = write(fd, p, size);
-                if (n < 0 && errno == EINTR)
-                        continue;
-                if (n <= 0)
-                        return -1;
-                p += n;
-                size -= (size_t)n;
-        }
-        return 0;
-}
-
 static uint64_t aligned(uint64_t n)
 {
         return (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -66,11 +51,12 @@ static int write_inputs(int fd, const struct dsc_link *link, const struct ds_lin
                 .optimization = link->optimization,
         };
         const size_t table = sizeof(head) + link->n_inputs * sizeof(*rows);
-        int r = write_all(fd, &head, sizeof(head)) || write_all(fd, rows, link->n_inputs * sizeof(*rows)) ||
-                write_all(fd, zero, (size_t)(aligned(table) - table));
+        int r = dsc__write_all(fd, &head, sizeof(head)) || dsc__write_all(fd, rows, link->n_inputs * sizeof(*rows)) ||
+                dsc__write_all(fd, zero, (size_t)(aligned(table) - table));
         for (size_t i = 0; i < link->n_inputs && !r; i++) {
                 const size_t size = link->inputs[i].size;
-                r = write_all(fd, link->inputs[i].bytes, size) || write_all(fd, zero, (size_t)(aligned(size) - size));
+                r = dsc__write_all(fd, link->inputs[i].bytes, size) ||
+                    dsc__write_all(fd, zero, (size_t)(aligned(size) - size));
         }
         return r;
 }

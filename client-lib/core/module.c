@@ -6,45 +6,15 @@
  * reads, so the file may change later. Addresses of globals are added to the table of allocations, so that libcuda
  * recognises them like any other device memory.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "core/internal.h"
 
 #define NAMES_MAX 65536u /* most names in a list, if a daemon never sends the last page */
-
-static int write_all(int fd, const uint8_t *bytes, size_t size)
-{
-        while (size > 0) {
-                ssize_t n = write(fd, bytes, size);
-                if (n < 0 && errno == EINTR)
-                        continue;
-                if (n <= 0)
-                        return -1;
-                bytes += n;
-                size -= (size_t)n;
-        }
-        return 0;
-}
-
-static int sealed_image(const void *image, size_t size, int *ret_fd)
-{
-        int fd = memfd_create("detshare-image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-        if (fd < 0)
-                return DSC__OUT_OF_MEMORY;
-        if (write_all(fd, image, size) < 0 ||
-                fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
-                close(fd);
-                return DSC__OUT_OF_MEMORY;
-        }
-        *ret_fd = fd;
-        return 0;
-}
 
 static void put_log(char *log, size_t log_size, const char *words)
 {
@@ -156,7 +126,9 @@ int dsc_module_open(dsc_session *s, const struct dsc_load *load, struct dsc_load
                 r = DSC__INVALID_VALUE;
         if (!r) {
                 fd = dsc__mapped(load->image, load->size, &message.offset);
-                r = fd < 0 ? sealed_image(load->image, load->size, &fd) : 0;
+                r = fd < 0 ? dsc__sealed_file("detshare-image", load->image, load->size,
+                                     F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, &fd)
+                           : 0;
         }
         if (r)
                 return r;

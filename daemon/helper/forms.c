@@ -8,15 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "helper/child.h"
 #include "ptx/ir.h"
 #include "ptx/pass/forms_make.h"
 #include "ptx/ptx.h"
@@ -37,19 +36,9 @@ struct out_header {
 };
 
 struct ds_forms {
-        pid_t pid;
-        int process_fd, out_fd;
-        uint64_t deadline_ns;
-        int over, status, late;
+        struct ds_child child;
+        int out_fd;
 };
-
-static uint64_t now(void)
-{
-        struct timespec t;
-
-        clock_gettime(CLOCK_MONOTONIC, &t);
-        return (uint64_t)t.tv_sec * DS_NS_PER_S + (uint64_t)t.tv_nsec;
-}
 
 /* --- child process ------------------------------------------------------------------------------------------------ */
 
@@ -185,28 +174,28 @@ int ds_forms_new(const char *text, size_t length, ds_forms **ret)
 {
         ds_cleanup(ds_forms_freep) ds_forms *forms = ds_alloc0(1, sizeof(*forms));
         const pid_t parent = getpid();
+        int r;
         FILE *out;
 
         if (!forms)
                 return ds_error_origin(-ENOMEM);
-        forms->process_fd = -1;
-        forms->deadline_ns = now() + DS_FORMS_TIME_MS * DS_NS_PER_MS;
+        ds_child_init(&forms->child, DS_FORMS_TIME_MS);
         forms->out_fd = memfd_create("detshare-forms", MFD_CLOEXEC);
         if (forms->out_fd < 0)
                 return ds_error_origin(-errno);
-        forms->pid = fork();
-        if (forms->pid < 0)
+        forms->child.pid = fork();
+        if (forms->child.pid < 0)
                 return ds_error_origin(-errno);
-        if (forms->pid == 0) {
+        if (forms->child.pid == 0) {
                 child_fence(parent);
                 out = fdopen(forms->out_fd, "w");
                 if (!out)
                         _exit(CHILD_FAILED);
                 child_make(text, length, out);
         }
-        forms->process_fd = pidfd_open(forms->pid, 0);
-        if (forms->process_fd < 0)
-                return ds_error_origin(-errno);
+        r = ds_child_watch(&forms->child);
+        if (r)
+                return ds_error_trace(r);
         *ret = DS_TAKE_PTR(forms);
         return 0;
 }
@@ -215,37 +204,24 @@ ds_forms *ds_forms_free(ds_forms *forms)
 {
         if (!forms)
                 return NULL;
-        if (forms->pid > 0 && !forms->over) {
-                kill(forms->pid, SIGKILL);
-                waitpid(forms->pid, NULL, 0);
-        }
-        ds_close(forms->process_fd);
+        ds_child_end(&forms->child);
         ds_close(forms->out_fd);
         return ds_free(forms);
 }
 
 int ds_forms_process_fd(const ds_forms *forms)
 {
-        return forms->process_fd;
+        return forms->child.process_fd;
 }
 
 uint64_t ds_forms_deadline_ns(const ds_forms *forms)
 {
-        return forms->deadline_ns;
+        return forms->child.deadline_ns;
 }
 
 int ds_forms_step(ds_forms *forms, uint64_t now_ns)
 {
-        if (forms->over)
-                return 1;
-        if (now_ns >= forms->deadline_ns && !forms->late) {
-                forms->late = 1;
-                kill(forms->pid, SIGKILL);
-        }
-        if (waitpid(forms->pid, &forms->status, WNOHANG) != forms->pid)
-                return 0;
-        forms->over = 1;
-        return 1;
+        return ds_child_step(&forms->child, now_ns);
 }
 
 /* Reads the child's file behind its header and adds a NUL. Returns NULL if the content is invalid or there is no
@@ -280,15 +256,15 @@ static char *forms_read(const ds_forms *forms, struct out_header *ret_header, si
 
 static void forms_failed(const ds_forms *forms, const char *words, struct ds_check_result *result)
 {
-        if (forms->late)
+        if (forms->child.late)
                 ds_check_fail(result, DS_CHECK_INVALID_PTX,
                         "making forms of its kernels took longer than %u ms, the limit", DS_FORMS_TIME_MS);
-        else if (WIFSIGNALED(forms->status) && WTERMSIG(forms->status) == SIGXCPU)
+        else if (WIFSIGNALED(forms->child.status) && WTERMSIG(forms->child.status) == SIGXCPU)
                 ds_check_fail(result, DS_CHECK_INVALID_PTX,
                         "making forms of its kernels took more than %u s of processor time, the limit", DS_FORMS_CPU_S);
-        else if (WIFSIGNALED(forms->status))
+        else if (WIFSIGNALED(forms->child.status))
                 ds_check_fail(result, DS_CHECK_INVALID_PTX, "making forms of its kernels ended with signal %d",
-                        WTERMSIG(forms->status));
+                        WTERMSIG(forms->child.status));
         else
                 ds_check_fail(result, DS_CHECK_INVALID_PTX, "no forms of its kernels could be made: %.900s",
                         words && words[0] ? words : "the reason is not known");
@@ -300,9 +276,9 @@ char *ds_forms_result(const ds_forms *forms, struct ds_check_result *result, siz
         struct out_header header = {0};
         size_t size = 0;
 
-        assert(forms->over);
+        assert(forms->child.over);
         bytes = forms_read(forms, &header, &size);
-        if (bytes && WIFEXITED(forms->status) && WEXITSTATUS(forms->status) == 0 && header.text_bytes &&
+        if (bytes && WIFEXITED(forms->child.status) && WEXITSTATUS(forms->child.status) == 0 && header.text_bytes &&
                 header.report_bytes && header.text_bytes < size && header.report_bytes == size - header.text_bytes &&
                 ds_forms_file_report(bytes, size) == header.report_bytes) {
                 *ret_text = (size_t)header.text_bytes;

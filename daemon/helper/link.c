@@ -8,14 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "helper/child.h"
 #include "helper/link_child.h"
 #include "util/alloc.h"
 #include "util/error.h"
@@ -33,19 +32,9 @@ struct out_header {
 };
 
 struct ds_link {
-        pid_t pid;
-        int process_fd, out_fd;
-        uint64_t deadline_ns;
-        int over, status, late;
+        struct ds_child child;
+        int out_fd;
 };
-
-static uint64_t now(void)
-{
-        struct timespec t;
-
-        clock_gettime(CLOCK_MONOTONIC, &t);
-        return (uint64_t)t.tv_sec * DS_NS_PER_S + (uint64_t)t.tv_nsec;
-}
 
 /* --- the file ----------------------------------------------------------------------------------------------------- */
 
@@ -156,24 +145,24 @@ int ds_link_new(
                 .library = library,
                 .words_fd = 4};
         const pid_t parent = getpid();
+        int r;
 
         if (!link)
                 return ds_error_origin(-ENOMEM);
-        link->process_fd = -1;
-        link->deadline_ns = now() + DS_LINK_TIME_MS * DS_NS_PER_MS;
+        ds_child_init(&link->child, DS_LINK_TIME_MS);
         link->out_fd = high_file("detshare-linked");
         if (words < 0 || link->out_fd < 0)
                 return ds_error_origin(-errno);
-        link->pid = fork();
-        if (link->pid < 0)
+        link->child.pid = fork();
+        if (link->child.pid < 0)
                 return ds_error_origin(-errno);
-        if (link->pid == 0) {
+        if (link->child.pid == 0) {
                 child_fence(parent, link->out_fd, words);
                 child_link(&work);
         }
-        link->process_fd = pidfd_open(link->pid, 0);
-        if (link->process_fd < 0)
-                return ds_error_origin(-errno);
+        r = ds_child_watch(&link->child);
+        if (r)
+                return ds_error_trace(r);
         *ret = DS_TAKE_PTR(link);
         return 0;
 }
@@ -182,37 +171,24 @@ ds_link *ds_link_free(ds_link *link)
 {
         if (!link)
                 return NULL;
-        if (link->pid > 0 && !link->over) {
-                kill(link->pid, SIGKILL);
-                waitpid(link->pid, NULL, 0);
-        }
-        ds_close(link->process_fd);
+        ds_child_end(&link->child);
         ds_close(link->out_fd);
         return ds_free(link);
 }
 
 int ds_link_process_fd(const ds_link *link)
 {
-        return link->process_fd;
+        return link->child.process_fd;
 }
 
 uint64_t ds_link_deadline_ns(const ds_link *link)
 {
-        return link->deadline_ns;
+        return link->child.deadline_ns;
 }
 
 int ds_link_step(ds_link *link, uint64_t now_ns)
 {
-        if (link->over)
-                return 1;
-        if (now_ns >= link->deadline_ns && !link->late) {
-                link->late = 1;
-                kill(link->pid, SIGKILL);
-        }
-        if (waitpid(link->pid, &link->status, WNOHANG) != link->pid)
-                return 0;
-        link->over = 1;
-        return 1;
+        return ds_child_step(&link->child, now_ns);
 }
 
 static int read_at(int fd, void *to, size_t size, size_t at)
@@ -233,14 +209,14 @@ static int read_at(int fd, void *to, size_t size, size_t at)
 
 static void failed(const ds_link *link, struct ds_check_result *result)
 {
-        if (link->late)
+        if (link->child.late)
                 ds_check_fail(result, DS_CHECK_UNKNOWN, "linking took longer than %u ms, the limit", DS_LINK_TIME_MS);
-        else if (WIFSIGNALED(link->status) && WTERMSIG(link->status) == SIGXCPU)
+        else if (WIFSIGNALED(link->child.status) && WTERMSIG(link->child.status) == SIGXCPU)
                 ds_check_fail(result, DS_CHECK_UNKNOWN, "linking took more than %u s of processor time, the limit",
                         DS_LINK_CPU_S);
-        else if (WIFSIGNALED(link->status))
+        else if (WIFSIGNALED(link->child.status))
                 ds_check_fail(result, DS_CHECK_INVALID_IMAGE, "linking the inputs ended with signal %d",
-                        WTERMSIG(link->status));
+                        WTERMSIG(link->child.status));
         else
                 ds_check_fail(result, DS_CHECK_OUT_OF_MEMORY,
                         "the linked image could not be stored; at most %llu MiB are accepted",
@@ -252,8 +228,8 @@ void *ds_link_result(const ds_link *link, struct ds_check_result *result, size_t
         ds_cleanup(ds_freep) char *image = NULL;
         struct out_header header;
 
-        assert(link->over);
-        if (!WIFEXITED(link->status) || WEXITSTATUS(link->status) ||
+        assert(link->child.over);
+        if (!WIFEXITED(link->child.status) || WEXITSTATUS(link->child.status) ||
                 read_at(link->out_fd, &header, sizeof(header), 0) || header.image_bytes > DS_CHECK_IMAGE_MAX ||
                 header.message_bytes >= sizeof(result->message) || header.status > INT32_MAX ||
                 !header.status != !!header.image_bytes) {

@@ -479,10 +479,11 @@ class Writing(unittest.TestCase):
     def test_each_program_of_a_cell_has_a_name_of_its_own(self):
         cell = scenarios.Cell("g", ("a",), ("b", "b", "a"), 0, "closed")
         self.assertEqual(measure.keys_of(cell), [("ls", "a", 0), ("be", "b", 0), ("be", "b", 1), ("be", "a", 0)])
-        plan = measure.plan_of(measure.keys_of(cell), dict.fromkeys(measure.keys_of(cell), "serve x"), False, 2)
-        self.assertEqual([(name, len(told)) for name, told in plan], [("", 4), ("together", 4)])
-        plan = measure.plan_of(measure.keys_of(cell), dict.fromkeys(measure.keys_of(cell), "serve x"), True, 2)
-        self.assertEqual([(name, len(told)) for name, told in plan], [("ls1", 1), ("be1", 1), ("together", 4), ("ls2", 1), ("be2", 1)])
+        plan = measure.plan_of(measure.keys_of(cell), dict.fromkeys(measure.keys_of(cell), "serve x"), False, 2, 1)
+        self.assertEqual([(name, seconds, len(told)) for name, seconds, told in plan], [("", 2, 4), ("together", 2, 4)])
+        plan = measure.plan_of(measure.keys_of(cell), dict.fromkeys(measure.keys_of(cell), "serve x"), True, 2, 1)
+        self.assertEqual([(name, seconds, len(told)) for name, seconds, told in plan],
+                         [("ls1", 2, 1), ("be1", 1, 1), ("together", 2, 4), ("ls2", 2, 1), ("be2", 1, 1)])
 
     def test_an_update_touches_the_rows_and_columns_of_its_policies_only(self):
         cells = "## Cell by cell on d"

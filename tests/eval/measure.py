@@ -60,6 +60,7 @@ SYSTEMS = "native;mps;mps-priority;detshare:multistream;detshare:orion;detshare:
 CAPACITY_S = 3  # closed loop of one program, s
 ALONE = "native;detshare:detshare"
 WARM_S = 2  # time in which all programs run together under the default policy before the first phase, s
+JOB_ALONE_S = 5  # longest phase of a job alone with --requests, s: it serves no requests
 BEFORE_S = 0.5  # unmeasured shared phase of a system without phases alone, s
 SKIPPED = 0.1  # share of each phase, from its beginning, that does not count
 LONGER = 1.25  # jobs run this many times a phase beside services; their steps after the phase do not count
@@ -383,15 +384,16 @@ def state_objectives(system, keys, company, cell, state):
         company.phase({key: f"slo {times * state.objective_ms(cell, name) if times else 0:.6f}" for key, name in zip(keys, services_of(cell))})
 
 
-def plan_of(keys, orders, alone, seconds):
-    """The phases of one cell: a name ("" if its answers are not kept), and the order for each program."""
+def plan_of(keys, orders, alone, seconds, job_seconds):
+    """The phases of one cell: a name ("" if its answers are not kept), its length, and the order for each program. A job alone runs
+    for job_seconds."""
     services, jobs = [key for key in keys if key[0] == "ls"], [key for key in keys if key[0] == "be"]
     # jobs run longer than services, so that requests still waiting when the arrivals end also run beside a job
     together = orders | {key: f"loop {LONGER * seconds}" for key in jobs}
-    ls, be = {key: orders[key] for key in services}, {key: orders[key] for key in jobs[:1]}
+    ls, be = {key: orders[key] for key in services}, {key: f"loop {job_seconds}" for key in jobs[:1]}
     if not alone:
-        return [("", {key: f"loop {min(BEFORE_S, seconds)}" for key in keys}), ("together", together)]
-    return [("ls1", ls), ("be1", be), ("together", together), ("ls2", ls), ("be2", be)]
+        return [("", seconds, {key: f"loop {min(BEFORE_S, seconds)}" for key in keys}), ("together", seconds, together)]
+    return [("ls1", seconds, ls), ("be1", job_seconds, be), ("together", seconds, together), ("ls2", seconds, ls), ("be2", job_seconds, be)]
 
 
 def run_system(cell, system, round_, company, state, options, folder):
@@ -406,13 +408,14 @@ def run_system(cell, system, round_, company, state, options, folder):
             path.write_text("\n".join(f"{at:.6f}" for at in arrivals(cell, index, rates[key], seconds, round_)) + "\n", encoding="utf8")
             orders[key] = f"serve {path}"
     state_objectives(system, keys, company, cell, state)
-    for phase, told in plan_of(keys, orders, system in options.alone, seconds):
+    job_seconds = min(seconds, JOB_ALONE_S) if options.requests else seconds
+    for phase, phase_s, told in plan_of(keys, orders, system in options.alone, seconds, job_seconds):
         answers = company.phase(told)
         for key, answer in answers.items() if phase else ():
             state.add(round=round_, group=cell.group, cell=cell.name, system=system, phase=phase, load=cell.load,
                       program=f"{key[0]}{keys.index(key)}:{key[1]}", rate=f"{rates[key]:.4f}" if key in rates else "",
-                      seconds=f"{seconds:.6f}", items=answer.get("items", len(answer["latencies_ms"])),
-                      skip_s=f"{SKIPPED * seconds:.3f}", latencies_ms=packed(answer["latencies_ms"]),
+                      seconds=f"{phase_s:.6f}", items=answer.get("items", len(answer["latencies_ms"])),
+                      skip_s=f"{SKIPPED * phase_s:.3f}", latencies_ms=packed(answer["latencies_ms"]),
                       at_s=packed(answer["at_s"]) if "at_s" in answer else "")
     state.add(round=round_, group=cell.group, cell=cell.name, system=system, phase="end", load=cell.load)
 

@@ -102,6 +102,7 @@ static void check_2d(void)
         c.WidthInBytes = W;
         c.Height = H;
         OK(cuMemcpy2D(&c));
+        OK(cuStreamSynchronize(NULL)); /* natively the copy may return before it has ended */
         c.srcMemoryType = CU_MEMORYTYPE_UNIFIED;
         c.srcHost = NULL;
         c.srcDevice = p;

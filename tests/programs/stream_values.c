@@ -91,6 +91,7 @@ static void check_wide(CUdeviceptr p)
         OK(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING));
         OK(cuStreamCreate(&b, CU_STREAM_NON_BLOCKING));
         OK(cuMemsetD32(p, 0, 8));
+        OK(cuStreamSynchronize(NULL)); /* a memset may return before it has ended */
         OK(cuStreamWaitValue64(a, p, 0x100000000u, CU_STREAM_WAIT_VALUE_GEQ));
         OK(cuStreamWriteValue32(b, p, 5, 0)); /* the low half alone does not satisfy the wait */
         OK(cuStreamSynchronize(b));
@@ -112,6 +113,7 @@ static void check_sources(CUdeviceptr p)
         OK(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING));
         OK(cuStreamCreate(&b, CU_STREAM_NON_BLOCKING));
         OK(cuMemsetD32(p, 0, 4));
+        OK(cuStreamSynchronize(NULL));
         OK(cuStreamWaitValue32(a, p, 3, CU_STREAM_WAIT_VALUE_EQ));
         for (int i = 0; i < 3; i++)
                 add_to(p, 1, 1, b);
@@ -145,6 +147,7 @@ static void check_batch(CUdeviceptr p)
         OK(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING));
         OK(cuStreamCreate(&b, CU_STREAM_NON_BLOCKING));
         OK(cuMemsetD32(p, 0, 8));
+        OK(cuStreamSynchronize(NULL));
         ops[0].waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
         ops[0].waitValue.address = p;
         ops[0].waitValue.value = 1;

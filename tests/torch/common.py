@@ -226,7 +226,7 @@ def by_hand(program, names, seconds, answers):
     return status
 
 
-def main():
+def main(program=Program):
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--list", action="store_true")
@@ -243,7 +243,7 @@ def main():
                               "environment": entry.environment}), file=answers)
         answers.flush()
         return 0
-    program = Program(options.device)
+    program = program(options.device)
     if options.serve:
         return serve(program, answers)
     names = [name for name, entry in CASES.items() if (entry.quick or not options.quick)

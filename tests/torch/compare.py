@@ -36,10 +36,10 @@ class Failed(Exception):
 
 
 class Process:
-    """A program of this folder that runs with --serve, and its answers."""
+    """A program of this folder, or one that a path names (without .py), that runs with --serve, and its answers."""
 
     def __init__(self, side, program, extra):
-        self.errors = open(side.tmp / f"{side.name}.{program}.err", "ab")
+        self.errors = open(side.errors(program), "ab")
         self.child = subprocess.Popen(
             [sys.executable, str(HERE / f"{program}.py"), "--serve", "--device", side.device], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=self.errors, env=side.environment(extra), start_new_session=True)
@@ -138,8 +138,11 @@ class Side:
             if status != 0 and not kill:
                 print(f"     {self.name} {self.running[0]}: {'does not end' if status is None else f'exit status {status}'}", flush=True)
 
+    def errors(self, program):
+        return self.tmp / f"{self.name}.{pathlib.Path(program).name}.err"
+
     def words(self, program):
-        path = self.tmp / f"{self.name}.{program}.err"
+        path = self.errors(program)
         return path.read_text(errors="replace").splitlines()[-14:] if path.exists() else []
 
 

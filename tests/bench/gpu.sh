@@ -4,6 +4,8 @@
 # make bench-gpu: the cost of DetShare and the protection that it gives, on this machine's GPU, beside a native run
 #
 #   figures   launches, copies, events, modules: the same program natively and under DetShare, alternately, side by side
+#   clients   launches of 1 and of 8 programs at a time: their rate, and processor time per launch of the programs, the
+#             worker and the supervisor; processor time of a daemon without clients
 #   delay     time until 16 blocks have started and ended beside a program whose 1,024-thread blocks hold every SM for
 #             2 ms each: alone, under `static`, under `multistream`, and natively (the driver time-slices two processes)
 #   loop      requests of a latency-sensitive program, alone and beside best-effort programs that start, load modules,
@@ -11,12 +13,18 @@
 #   forms     kernels that can be evicted: cost without an eviction, time until their SMs are free, cost of resuming
 #   first     first calls of new processes, with cold caches and again (tests/bench/first_times.py): FIRST_ROWS and
 #             FIRST_SECONDS in the environment choose its groups and its time limit (default: all groups, 550 s)
+#   eager     requests to PyTorch models in eager mode (tests/bench/eager_models.py): EAGER_MODELS and EAGER_SECONDS choose
+#             its models and its time limit (default: all models, 550 s)
 #   colour    kernels whose tensors lie in sectors of some memory channels: cost on an otherwise idle GPU;
 #             PACKS in the environment: folders of model packs, measured as well
 #
 # Every figure is of this machine and this run. No figure is judged; the goal stands beside it. Exit status: 1 if
 # something could not run, 3 without a GPU. With another device (DETSHARE_TEST_DEVICE) or driver (DETSHARE_LIBCUDA)
 # there is no native side, and the figures say nothing about a GPU.
+#
+# The figures also go to files in BENCH_OUT (default: BUILD/bench/out), from which tests/bench/performance.py makes
+# docs/performance.md: PART.csv with the columns round, side, figure, value, unit; for `first` and `eager` those of their
+# programs; and machine.csv. A part replaces its own file.
 #
 # usage: tests/bench/gpu.sh BUILD [PART...]
 set -u
@@ -29,6 +37,36 @@ needs_gpu bench-gpu
 rounds=${BENCH_ROUNDS:-3}
 be_us=${BENCH_SPIN_US:-2000}
 loops=
+out=${BENCH_OUT:-$build/bench/out}
+mkdir -p "$out" || exit
+
+# keep_begin PART: empties the part's file of figures. keep PART ROUND SIDE FILE: adds the lines `figure value unit` of FILE
+keep_begin() {
+        echo "round,side,figure,value,unit" >"$out/$1.csv"
+}
+keep() {
+        awk -v round="$2" -v side="$3" -v OFS=, 'NF >= 2 { print round, side, $1, $2, $3 }' "$4" >>"$out/$1.csv"
+}
+
+# keep_requests PART SIDE WHEN NAME: adds the figures of `gpu_load ls` in $tmp/ls.NAME; WHEN is alone or beside
+keep_requests() {
+        awk -v when="$3" '$1 == "ls" { print when "_requests", $2; print when "_p50", $3, "us"; print when "_p99", $4, "us"; print when "_max", $5, "us" }' \
+                "$tmp/ls.$4" >"$tmp/kept" 2>/dev/null && keep "$1" 1 "$2" "$tmp/kept"
+}
+
+# machine: writes machine.csv: what the figures were measured on
+machine() {
+        local name
+        name=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1)
+        [ -n "$name" ] || name=$(sed -n 's/^Model: *//p' /proc/driver/nvidia/gpus/*/information 2>/dev/null | head -n 1)
+        {
+                echo "name,value"
+                echo "device,$([ -n "$native" ] && echo "$name" || echo "$device")"
+                echo "driver,$([ -n "$native" ] && grep -oE '[0-9]+\.[0-9.]+' /proc/driver/nvidia/version 2>/dev/null | head -n 1)"
+                echo "processors,$(nproc)"
+                echo "date,$(date -u +%Y-%m-%d)"
+        } >"$out/machine.csv"
+}
 
 # native SECONDS CLASS COMMAND..., shared SECONDS CLASS COMMAND...: runs a program natively or under DetShare
 native() {
@@ -101,18 +139,89 @@ figures_table() {
 part_figures() {
         local i status files=
         daemon_start --policy multistream || return
+        keep_begin figures
         for i in $(seq "$rounds"); do
                 if [ -n "$native" ]; then
                         native 40 - "$build/bench/gpu_figures" >"$tmp/native.$i" 2>"$tmp/err"
                         result "figures, natively, round $i" $? "$tmp/err"
+                        keep figures "$i" native "$tmp/native.$i"
                         files="$files $tmp/native.$i"
                 fi
                 shared 40 be "$build/bench/gpu_figures" >"$tmp/shared.$i" 2>"$tmp/err"
                 status=$?
                 result "figures, under DetShare, round $i" $status "$tmp/err"
+                keep figures "$i" detshare "$tmp/shared.$i"
                 files="$files $tmp/shared.$i"
         done
         sed -n "1,4p" "$tmp/daemon.log"
+        # shellcheck disable=SC2086
+        figures_table $files
+        daemon_stop
+}
+
+# --- launches of several programs ---------------------------------------------------------------------------------------------
+
+# cpu_ns: processor time of the daemon's worker and supervisor so far, ns
+cpu_ns() {
+        "$build/detsharectl" --socket "$tmp/sock" status --json | sed -nE 's/^ *"(worker|supervisor)_cpu_ns": ([0-9]+).*/\2/p' | tr '\n' ' '
+}
+
+# launchers WHERE N SECONDS: N programs launch at the same time; writes figures to $tmp/WHERE.N
+launchers() {
+        local i pids=() before="" after="" bad=0
+        rm -f "$tmp/start" "$tmp"/launcher.*
+        for i in $(seq "$2"); do
+                "$1" $((20 + $3)) be "$build/bench/gpu_figures" rate "$3" "$tmp/start" >"$tmp/launcher.$i" 2>"$tmp/launcher.$i.err" &
+                pids+=($!)
+        done
+        for _ in $(seq 200); do
+                [ "$(cat "$tmp"/launcher.*[0-9] | grep -c READY)" = "$2" ] && break
+                sleep 0.1
+        done
+        [ "$1" = native ] || before=$(cpu_ns)
+        touch "$tmp/start"
+        for i in "${pids[@]}"; do
+                wait "$i" || bad=1
+        done
+        [ "$1" = native ] || after=$(cpu_ns)
+        awk -v n="$2" -v cpu="$before $after" '
+                $1 == "rate" { launches += $2; rate += $2 / $3; client += $4 }
+                END {
+                        if (!launches) exit 1
+                        printf "clients_%d_launches %.0f 1/s\nclients_%d_cpu_client %.4f us\n", n, rate, n, client / launches
+                        if (split(cpu, ns, " ") == 4) {
+                                printf "clients_%d_cpu_worker %.4f us\n", n, (ns[3] - ns[1]) / 1000 / launches
+                                printf "clients_%d_cpu_superv %.4f us\n", n, (ns[4] - ns[2]) / 1000 / launches
+                        }
+                }' "$tmp"/launcher.*[0-9] >"$tmp/$1.$2"
+        result "launches of $2 at a time, $1" $((bad + $?)) "$tmp/launcher.1.err"
+}
+
+part_clients() {
+        local i n before after files=
+        daemon_start --policy multistream || return
+        keep_begin clients
+        sleep 2
+        before=$(cpu_ns)
+        sleep 5
+        after=$(cpu_ns)
+        echo "$before $after" | awk '{ printf "idle_daemon %.4f %%\n", ($3 + $4 - $1 - $2) / 5e9 * 100 }' >"$tmp/shared.idle"
+        keep clients 1 detshare "$tmp/shared.idle"
+        files=$tmp/shared.idle
+        for i in $(seq "$rounds"); do
+                for n in 1 8; do
+                        if [ -n "$native" ]; then
+                                launchers native $n 2
+                                keep clients "$i" native "$tmp/native.$n"
+                                mv "$tmp/native.$n" "$tmp/native.$n.$i"
+                                files="$files $tmp/native.$n.$i"
+                        fi
+                        launchers shared $n 2
+                        keep clients "$i" detshare "$tmp/shared.$n"
+                        mv "$tmp/shared.$n" "$tmp/shared.$n.$i"
+                        files="$files $tmp/shared.$n.$i"
+                done
+        done
         # shellcheck disable=SC2086
         figures_table $files
         daemon_stop
@@ -167,13 +276,23 @@ be_stop() {
         sed -n "s/^be \([0-9]*\) \(.*\)/best-effort kernels per second $1: \2/p" "$tmp/be.out" | tee -a "$tmp/be.rows" >/dev/null
 }
 
+# keep_delay SIDE: adds the figures of one side
+keep_delay() {
+        keep_requests delay "$1" alone "$1_alone"
+        keep_requests delay "$1" beside "$1_beside"
+        sed -n 's/^be [0-9]* /be_kernels /p' "$tmp/be.out" | sed 's|$| 1/s|' >"$tmp/kept"
+        keep delay 1 "$1" "$tmp/kept"
+}
+
 part_delay() {
         local policy
         : >"$tmp/be.rows"
+        keep_begin delay
         if [ -n "$native" ]; then
                 measure native native_alone 5 1 2000 200
                 be_start native && measure native native_beside 8 1 2000 200
                 be_stop natively
+                keep_delay native
         fi
         daemon_start --policy multistream || return
         for policy in multistream static; do
@@ -181,6 +300,7 @@ part_delay() {
                 measure shared ${policy}_alone 5 1 2000 200
                 be_start shared && measure shared ${policy}_beside 8 1 2000 200
                 be_stop "under $policy"
+                keep_delay $policy
         done
         daemon_stop
         rows_head
@@ -221,12 +341,21 @@ beside_churn() {
         echo "$2: best-effort programs meanwhile: $(cut -d ' ' -f 1 "$tmp/churn")" >>"$tmp/churn.rows"
 }
 
+# keep_loop PART SIDE ALONE BESIDE: adds the figures of two names
+keep_loop() {
+        keep_begin "$1"
+        keep_requests "$1" "$2" alone "$3"
+        keep_requests "$1" "$2" beside "$4"
+        sed 's/^\([0-9]*\) .*/programs \1/' "$tmp/churn" >"$tmp/kept" && keep "$1" 1 "$2" "$tmp/kept"
+}
+
 part_loop() {
         : >"$tmp/churn.rows"
         : >"$tmp/churn.err"
         daemon_start --policy multistream || return
         measure shared loop_alone 60 28 5000 5000
         beside_churn shared loop_beside
+        keep_loop loop detshare loop_alone loop_beside
         "$build/detsharectl" --socket "$tmp/sock" status --json | grep -oE '"(quiesces|quiesce_ns)": *[0-9]+' | tr '\n' ' '
         daemon_stop
         rows_head
@@ -244,6 +373,7 @@ part_nativeloop() {
         fi
         measure native native_loop_alone 60 28 5000 5000
         beside_churn native native_loop_beside
+        keep_loop nativeloop native native_loop_alone native_loop_beside
         rows_head
         row "natively, alone" native_loop_alone native_loop_alone ""
         row "natively, beside the loop" native_loop_beside native_loop_alone ""
@@ -273,14 +403,32 @@ part_colour() {
 part_first() {
         local seconds=${FIRST_SECONDS:-550}
         if timeout -k 10 $((seconds + 60)) python3 tests/bench/first_times.py --build "$build" --limit "$seconds" --rounds "$rounds" \
-                --rows "${FIRST_ROWS:-all}" --out "$build/bench/first" </dev/null; then
+                --rows "${FIRST_ROWS:-all}" --out "$out/first" </dev/null; then
                 passed=$((passed + 1))
         else
                 failed=$((failed + 1))
         fi
 }
 
-[ $# = 0 ] && set -- figures delay loop nativeloop forms first colour
+# part_eager: the part `eager`; starts a daemon of its own. EAGER_GO_ON=1 keeps the rounds that BENCH_OUT has
+part_eager() {
+        local seconds=${EAGER_SECONDS:-550}
+        if [ -z "$native" ]; then
+                echo "no GPU: PyTorch's models run on GPUs only"
+                return
+        fi
+        [ -n "${EAGER_GO_ON:-}" ] || rm -f "$out/eager.csv"
+        # shellcheck disable=SC2086
+        if timeout -k 10 $((seconds + 60)) python3 tests/bench/eager_models.py --build "$build" --limit "$seconds" --rounds "$rounds" \
+                --out "$out" ${EAGER_MODELS-} </dev/null; then
+                passed=$((passed + 1))
+        else
+                failed=$((failed + 1))
+        fi
+}
+
+machine
+[ $# = 0 ] && set -- figures clients delay loop nativeloop forms first eager colour
 case ${DETSHARE_LIBCUDA:-}$device in
 cuda:*) ;;
 *) echo "device $device ${DETSHARE_LIBCUDA:-}: not a GPU: these figures are of the machinery only" ;;

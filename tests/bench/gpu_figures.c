@@ -5,7 +5,10 @@
  * tests/bench/gpu.sh runs this program natively and under DetShare and prints both side by side. Prints one line per
  * figure: name, value, unit. Figures are medians unless the name says otherwise, and of this process alone.
  *
- * usage: gpu_figures
+ * With `rate` it only launches, for SECONDS from the time when the file START exists. It prints READY before, and
+ * afterwards `rate LAUNCHES SECONDS CPU_US`: launches that have ended, their time, and the processor time of the process.
+ *
+ * usage: gpu_figures [rate SECONDS START]
  */
 #include "tests/bench/gpu_common.h"
 
@@ -295,17 +298,55 @@ static void modules(void)
         free(ptx);
 }
 
-int main(void)
+static double cpu_us(void)
 {
-        double begin = bench_us();
+        struct timespec t;
+
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+        return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+/* Several processes run this at the same time: all of them wait for one file. */
+static int rate(double seconds, const char *start)
+{
+        double begin, cpu;
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < 10 * BATCH; i++)
+                launch_nothing();
+        CHECK(cuStreamSynchronize(stream));
+        printf("READY\n");
+        fflush(stdout);
+        while (access(start, F_OK) != 0)
+                bench_sleep_us(1000);
+        begin = bench_us();
+        cpu = cpu_us();
+        for (; bench_us() - begin < seconds * 1e6; n += BATCH)
+                for (unsigned i = 0; i < BATCH; i++)
+                        launch_nothing();
+        CHECK(cuStreamSynchronize(stream));
+        printf("rate %u %.6f %.1f\n", n, (bench_us() - begin) / 1e6, cpu_us() - cpu);
+        return 0;
+}
+
+int main(int argc, char **argv)
+{
+        double begin = bench_us(), started;
         CUmodule module;
 
+        if (argc != 1 && (argc != 4 || strcmp(argv[1], "rate"))) {
+                fprintf(stderr, "usage: gpu_figures [rate SECONDS START]\n");
+                return 2;
+        }
         bench_start();
-        figure("start_context", bench_us() - begin, "us");
+        started = bench_us();
         module = bench_module("gpu_kernels.fatbin");
         nothing = bench_function(module, "nothing");
         hold = bench_function(module, "hold");
         CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        if (argc == 4)
+                return rate(strtod(argv[2], NULL), argv[3]);
+        figure("start_context", started - begin, "us");
         launches();
         events();
         copies();

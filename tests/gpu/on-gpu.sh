@@ -6,7 +6,7 @@
 # Every part has a time limit and a log of its own; one line says how each ended. Parts:
 #   facts                                        what the GPU and its driver do
 #   programs evict runtime interp device faults e2e memory restart sandbox libs torch bringup     of tests/gpu/run.sh
-#   figures delay loop nativeloop forms colour first        of tests/bench/gpu.sh
+#   figures clients delay loop nativeloop forms colour first eager        of tests/bench/gpu.sh; files of figures in LOGS/out
 #   demo                                         make demo's first part
 #
 # usage: tests/gpu/on-gpu.sh [-p PACKED] [-l LOGS] [PART...]        PACKED: build/gpurun, LOGS: PACKED/logs
@@ -26,7 +26,7 @@ packed=$(realpath "$packed") || exit 2
 b=$packed/b
 logs=${logs:-$packed/logs}
 mkdir -p "$logs"
-export DETSHARE_TEST_DEVICE=${DETSHARE_TEST_DEVICE:-cuda:0}
+export DETSHARE_TEST_DEVICE=${DETSHARE_TEST_DEVICE:-cuda:0} BENCH_OUT=${BENCH_OUT:-$logs/out}
 # the packed libraries come last, so that the machine's own libraries take precedence
 export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$packed/lib
 # a copy may have lost the permissions that the daemon requires: only the owner may write policies
@@ -63,8 +63,9 @@ for part; do
         libs) run libs 300 tests/gpu/run.sh "$b" libs ;;
         torch) run torch 590 tests/gpu/run.sh "$b" torch ;;
         bringup) run bringup 280 tests/gpu/run.sh "$b" bringup ;;
-        figures | delay | loop | nativeloop | forms) run "$part" 120 tests/bench/gpu.sh "$b" "$part" ;;
+        figures | clients | delay | loop | nativeloop | forms) run "$part" 120 tests/bench/gpu.sh "$b" "$part" ;;
         first) FIRST_SECONDS=500 run first 550 tests/bench/gpu.sh "$b" first ;;
+        eager) EAGER_SECONDS=${EAGER_SECONDS:-500} run eager 550 tests/bench/gpu.sh "$b" eager ;;
         colour) run colour 320 tests/bench/gpu.sh "$b" colour ;;
         demo) run demo 180 tests/demo/demo.py kernels --build "$b" --device "$DETSHARE_TEST_DEVICE" ;;
         *) echo "on-gpu.sh: no part $part" >&2 ;;

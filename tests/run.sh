@@ -54,7 +54,7 @@ test_ptx_roundtrip e2e-replay e2e-lut asan-test_policy_detshare_felt asan-test_p
 asan-e2e-programs asan-test_device_errors_cuda e2e-code_cache e2e-transform asan-test_replay e2e-interp_corpus asan-e2e-core asan-e2e-runtime
 asan-test_cuda_device race-device_race e2e-hostile_crowd e2e-hostile_contents test_sim_long e2e-channels_gpu asan-test_policy_peers_kernels asan-test_policy_detshare
 e2e-bimodal asan-test_cuda_forms asan-test_device_errors asan-test_ptx_tool asan-test_ptx_colour_trace e2e-runtime asan-test_worker_random_quiesce
-asan-test_cuda_load asan-test_worker_random test_lut_learn asan-test_sim_share e2e-first_times"
+asan-test_cuda_load asan-test_worker_random test_lut_learn asan-test_sim_share e2e-performance e2e-first_times"
 
 # note NAME PASSED FAILED [FILE]: prints the test's line and the end of its output in one write, because other tests
 # print here too

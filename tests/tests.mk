@@ -581,7 +581,12 @@ $(BUILD)/bench/gpu_%: $(BUILD)/obj/tests/bench/gpu_%.o | $(LIBRARIES)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ $(CUDA_STUB) -Wl,-rpath-link,$(BUILD)
 
-e2e: $(BUILD)/bench/gpu_first
+# Writes docs/performance.md and its plots from the figures in docs/performance, and the section `eager` of README.md
+.PHONY: performance-page
+performance-page: ## docs/performance.md and its plots, from the figures in docs/performance
+	tests/bench/performance.py
+
+e2e: $(BUILD)/bench/gpu_first $(addprefix $(BUILD)/bench/gpu_,figures kernels.fatbin kernels.cubin kernels.ptx)
 $(BUILD)/bench/copy_sweep: $(BUILD)/obj/tests/bench/copy_sweep.o $(BUILD)/libdetshare-client.so
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/..' -o $@ $< -L$(BUILD) -ldetshare-client
@@ -589,8 +594,9 @@ $(BUILD)/bench/copy_sweep: $(BUILD)/obj/tests/bench/copy_sweep.o $(BUILD)/libdet
 .PHONY: bench-gpu
 bench-gpu-build: all $(GPU_BENCH) $(BUILD)/bench/copy_sweep $(BUILD)/tests/gpu/forms
 bench-gpu-run: bench-gpu-build
-	@$(WITH_TOOLKIT) tests/bench/gpu.sh $(BUILD)
-bench-gpu: deps ## the same natively and under DetShare | a GPU
+	@status=0; $(WITH_TOOLKIT) tests/bench/gpu.sh $(BUILD) || status=$$?; \
+		[ $$status = 3 ] || tests/bench/performance.py --from "$${BENCH_OUT:-$(BUILD)/bench/out}" || [ $$? = 3 ] || status=1; exit $$status
+bench-gpu: deps ## the same natively and under DetShare; writes docs/performance.md | a GPU
 	@$(MAKE) --no-print-directory -s -j2 bench-gpu-run
 
 # --- on a GPU ---------------------------------------------------------------------------------------------------------

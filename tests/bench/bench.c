@@ -287,14 +287,17 @@ static void bench_modules(const char *build)
 
 static void write_json(const char *build)
 {
-        char path[300];
+        char path[300], date[16];
+        time_t now = time(NULL);
         FILE *f;
 
         snprintf(path, sizeof(path), "%s/bench.json", build);
         f = fopen(path, "w");
         if (!f)
                 exit(1);
-        fprintf(f, "{\n  \"device\": \"sim:h200+timing\",\n  \"simulated\": true,\n  \"figures\": [\n");
+        strftime(date, sizeof(date), "%Y-%m-%d", gmtime(&now));
+        fprintf(f, "{\n  \"device\": \"sim:h200+timing\",\n  \"simulated\": true,\n  \"date\": \"%s\",\n", date);
+        fprintf(f, "  \"processors\": %ld,\n  \"figures\": [\n", sysconf(_SC_NPROCESSORS_ONLN));
         for (size_t i = 0; i < n_figures; i++)
                 fprintf(f, "    {\"name\": \"%s\", \"value\": %.3f, \"unit\": \"%s\", \"target\": \"%s\"}%s\n",
                         figures[i].name, figures[i].value, figures[i].unit, figures[i].target,

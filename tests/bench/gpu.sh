@@ -198,25 +198,25 @@ launchers() {
 }
 
 part_clients() {
-        local i n before after files=
+        local i n before after files='' seconds=${BENCH_CLIENT_SECONDS:-2} idle=${BENCH_IDLE_SECONDS:-5}
         daemon_start --policy multistream || return
         keep_begin clients
-        sleep 2
+        sleep "$((idle / 2))"
         before=$(cpu_ns)
-        sleep 5
+        sleep "$idle"
         after=$(cpu_ns)
-        echo "$before $after" | awk '{ printf "idle_daemon %.4f %%\n", ($3 + $4 - $1 - $2) / 5e9 * 100 }' >"$tmp/shared.idle"
+        echo "$before $after" | awk -v s="$idle" '{ printf "idle_daemon %.4f %%\n", ($3 + $4 - $1 - $2) / s / 1e7 }' >"$tmp/shared.idle"
         keep clients 1 detshare "$tmp/shared.idle"
         files=$tmp/shared.idle
         for i in $(seq "$rounds"); do
                 for n in 1 8; do
                         if [ -n "$native" ]; then
-                                launchers native $n 2
+                                launchers native $n "$seconds"
                                 keep clients "$i" native "$tmp/native.$n"
                                 mv "$tmp/native.$n" "$tmp/native.$n.$i"
                                 files="$files $tmp/native.$n.$i"
                         fi
-                        launchers shared $n 2
+                        launchers shared $n "$seconds"
                         keep clients "$i" detshare "$tmp/shared.$n"
                         mv "$tmp/shared.$n" "$tmp/shared.$n.$i"
                         files="$files $tmp/shared.$n.$i"

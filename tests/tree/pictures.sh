@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE=1
 dir=$(mktemp -d /tmp/detshare-pictures-XXXXXX)
 trap 'rm -rf "$dir"' EXIT
 bad=0
-for picture in docs/pictures/*.svg docs/evaluation/*.svg; do
+for picture in docs/pictures/*.svg docs/evaluation/*.svg docs/performance/*.svg; do
         # shellcheck disable=SC2016
         head -n 1 "$picture" | grep -q '^<!-- written by `make [a-z-]*`' || { echo "$picture names no command"; bad=1; }
         python3 -c "import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])" "$picture" || bad=1

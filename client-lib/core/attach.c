@@ -90,6 +90,8 @@ static void resynchronise(dsc_session *s)
         }
         for (uint32_t i = 0; i < DS_STREAMS_MAX && !submit->kept; i++)
                 atomic_store(&submit->tails[i], atomic_load(&s->page->stream_done[i]));
+        if (!submit->kept)
+                dsc__settle_forget_locked(s);
         dsc__waiters_publish(s);
         atomic_store(&s->rpc.ring_tail, submit->ring.tail);
         atomic_store_explicit(&submit->attached, true, memory_order_release);

@@ -222,6 +222,17 @@ int dsc_stream_create(dsc_session *s, int32_t priority, int non_blocking, uint32
 int dsc_stream_destroy(dsc_session *s, uint32_t stream);
 /* Returns the sequence number of the stream's last operation, for dsc_wait() and dsc_query(). */
 uint64_t dsc_stream_tail(dsc_session *s, uint32_t stream);
+/*
+ * For synchronous calls whose operations of stream 0 only later work can see. dsc_ahead_begin() before the operations:
+ * 0: earlier work of stream 0 is left, other than operations that dsc_ahead_end() let go on. dsc_ahead_end() after them:
+ * 1: the call may return; work that non-blocking streams get from now on runs after the operations. 0: other threads
+ * have submitted work to stream 0 meanwhile.
+ */
+struct dsc_ahead {
+        uint64_t tail, count; /* operations of stream 0 so far; number of operations of the calling thread */
+};
+int dsc_ahead_begin(dsc_session *s, struct dsc_ahead *ret);
+int dsc_ahead_end(dsc_session *s, const struct dsc_ahead *begin);
 
 int dsc_launch(dsc_session *s, uint32_t stream, const struct dsc_launch *launch);
 int dsc_copy(dsc_session *s, uint32_t stream, const struct dsc_copy *copy);
@@ -333,8 +344,11 @@ int dsc_shared_query(dsc_session *s, uint64_t event); /* 0: the event has ended;
 int dsc_shared_wait(dsc_session *s, uint64_t event);
 int dsc_shared_stream_wait(dsc_session *s, uint32_t stream, uint64_t event);
 
-/* 1: all work of the session has ended, as far as this process can tell without a request or a wait. */
-int dsc_idle(dsc_session *s);
+/* 1: calls of this thread may return before work has ended. 0: without a ring, and in a thread that is declared to the
+ * device's clock. */
+int dsc_may_run_ahead(dsc_session *s);
+/* 1: the operation has ended. Unlike dsc_peek(), it does not advance the clock of a declared thread. */
+int dsc_ended(dsc_session *s, uint32_t stream, uint64_t seq);
 /* 0: the operation has ended; 600: not yet; else the sticky error. dsc_query() is for queries by the program: if all
  * work has ended, it reports to the daemon that the program knows. dsc_peek() does not report it. */
 int dsc_query(dsc_session *s, uint32_t stream, uint64_t seq);

@@ -102,6 +102,8 @@ struct dsc__rpc {
 struct dsc__stream {
         bool used, non_blocking; /* used: the slot has a stream */
         int32_t priority;
+        /* operation of stream 0 that ends before all work that this stream gets from now on; 0: none */
+        uint64_t settled;
 };
 
 struct dsc__submit {
@@ -114,6 +116,9 @@ struct dsc__submit {
         struct dsc__stream streams[DS_STREAMS_MAX]; /* by slot; protected by `lock` */
         struct dsc__ring ring;
         _Atomic uint64_t tails[DS_STREAMS_MAX];
+        /* operation of stream 0 that the program counts as ended, although it may not have: the work that non-blocking
+         * streams get from now on runs after it, and no other work is left before it; 0: none */
+        _Atomic uint64_t unsettled;
 };
 
 struct dsc__waiters {
@@ -405,6 +410,8 @@ void dsc__clock_note(dsc_session *s);       /* compares the clocks; prints one l
 /* Puts a record into the ring. ret_seq may be NULL. */
 int dsc__submit(dsc_session *s, const struct ds_record *record, size_t size, const void *payload, size_t payload_size,
         uint64_t *ret_seq);
+/* All operations of stream 0 so far have ended, or were lost. With submit.lock held. */
+void dsc__settle_forget_locked(dsc_session *s);
 /* Sends a request that the daemon counts as one operation of the stream. ret_seq may be NULL. */
 int dsc__submit_call(dsc_session *s, uint32_t stream, Detshare__Request *request, uint64_t *ret_seq);
 

@@ -421,6 +421,7 @@ static int reset_locked(dsc_session *s)
         atomic_store(&s->fault_told, false);
         atomic_store(&s->n_events, 0);
         dsc__streams_forget_locked(s);
+        dsc__settle_forget_locked(s);
         /* operations that a dead worker left unfinished count as ended */
         if (dsc__attached(s))
                 for (uint32_t i = 0; i < DS_STREAMS_MAX; i++)

@@ -11,34 +11,76 @@
  * itself was kept, the record was kept with it.
  *
  * Over DETSHARE_TRANSPORT=rpc every operation is a request, and its answer has the number.
+ *
+ * A call that CUDA calls synchronous may return before its operation of stream 0 has ended, if the program cannot see
+ * the difference. The blocking streams run later work after that operation anyway. Before the next operation of a
+ * non-blocking stream, this file puts a wait for the operation, unless it has ended (dsc_ahead_end()).
  */
 #include <string.h>
 
 #include "core/internal.h"
+
+/* Number of operations that the calling thread has submitted, and the last one's sequence number in its stream. */
+static __thread uint64_t own_count, own_seq;
+
+void dsc__settle_forget_locked(dsc_session *s)
+{
+        atomic_store(&s->submit.unsettled, 0);
+        for (uint32_t i = 0; i < DS_STREAMS_MAX; i++)
+                s->submit.streams[i].settled = 0;
+}
+
+/* Puts a wait for operation `seq` of stream 0 if the stream needs one. *ret_n: number of records put. */
+static int put_wait_locked(dsc_session *s, uint32_t stream, uint64_t seq, uint64_t *ret_n)
+{
+        struct dsc__submit *submit = &s->submit;
+        struct dsc__stream *as = &submit->streams[stream];
+        const struct ds_record_wait record = {
+                .head = {.type = DS_RECORD_WAIT, .stream = (uint16_t)stream},
+                .seq = seq,
+        };
+        if (dsc__ended(s, 0, seq)) {
+                atomic_compare_exchange_strong(&submit->unsettled, &seq, 0);
+                return 0;
+        }
+        if (!as->non_blocking || as->settled >= seq)
+                return 0;
+        if (dsc__ring_put(&submit->ring, &record.head, sizeof(record), NULL, 0) == DSC__RING_FULL)
+                return DSC__RING_FULL;
+        atomic_fetch_add(&submit->tails[stream], 1);
+        atomic_store(&s->rpc.ring_tail, submit->ring.tail);
+        as->settled = seq;
+        *ret_n = 1;
+        return 0;
+}
 
 static int put_locked(dsc_session *s, const struct ds_record *record, size_t size, const void *payload,
         size_t payload_size, uint64_t *ret_seq)
 {
         struct dsc__submit *submit = &s->submit;
         for (;;) {
+                uint64_t n = 0; /* number of waits put before the record */
                 int r = dsc__attach_locked(s);
                 if (!r)
                         r = dsc__sticky(s);
                 if (r)
                         return r;
-                if (dsc__ring_put(&submit->ring, record, size, payload, payload_size) == DSC__RING_FULL)
+                const uint64_t unsettled = atomic_load_explicit(&submit->unsettled, memory_order_relaxed);
+                if (__builtin_expect(unsettled != 0, 0))
+                        r = put_wait_locked(s, record->stream, unsettled, &n);
+                if (r || dsc__ring_put(&submit->ring, record, size, payload, payload_size) == DSC__RING_FULL)
                         return DSC__RING_FULL;
                 const uint64_t seq = atomic_fetch_add(&submit->tails[record->stream], 1) + 1;
                 atomic_store(&s->rpc.ring_tail, submit->ring.tail);
                 *ret_seq = seq;
                 if (!atomic_load(&s->page->dead))
                         return 0;
-                /* the worker died at about the same time: the record must not count as lost, only as possibly lost */
-                atomic_fetch_sub(&submit->tails[record->stream], 1);
+                /* the worker died at about the same time: the records must not count as lost, only as possibly lost */
+                atomic_fetch_sub(&submit->tails[record->stream], n + 1);
                 r = dsc__attach_locked(s);
                 if (!r && submit->kept) {
-                        /* the new worker runs the record from the kept ring */
-                        atomic_fetch_add(&submit->tails[record->stream], 1);
+                        /* the new worker runs the records from the kept ring */
+                        atomic_fetch_add(&submit->tails[record->stream], n + 1);
                         return 0;
                 }
                 /* as in CUDA, the thread that waits for the work gets its error, not this call */
@@ -70,6 +112,10 @@ int dsc__submit(dsc_session *s, const struct ds_record *record, size_t size, con
                 pthread_mutex_lock(&s->submit.lock);
                 r = put_locked(s, record, size, payload, payload_size, &seq);
                 pthread_mutex_unlock(&s->submit.lock);
+                if (r == 0) {
+                        own_count++;
+                        own_seq = seq;
+                }
                 if (r == 0 && ret_seq)
                         *ret_seq = seq;
                 if (r != DSC__RING_FULL)
@@ -80,10 +126,8 @@ int dsc__submit(dsc_session *s, const struct ds_record *record, size_t size, con
         }
 }
 
-int dsc__submit_call(dsc_session *s, uint32_t stream, Detshare__Request *request, uint64_t *ret_seq)
+static int submit_call(dsc_session *s, uint32_t stream, Detshare__Request *request, uint64_t *ret_seq)
 {
-        if (stream >= DS_STREAMS_MAX)
-                return DSC__INVALID_VALUE;
         struct dsc__answer answer = DSC__ANSWER_NULL;
         int r = dsc__call(s, request, -1, DETSHARE__REPLY__RESULT_SUBMITTED, &answer);
         if (r)
@@ -93,9 +137,64 @@ int dsc__submit_call(dsc_session *s, uint32_t stream, Detshare__Request *request
         uint64_t tail = atomic_load(&s->submit.tails[stream]);
         while (tail < seq && !atomic_compare_exchange_weak(&s->submit.tails[stream], &tail, seq))
                 ;
+        own_count++;
+        own_seq = seq;
         if (ret_seq)
                 *ret_seq = seq;
         return 0;
+}
+
+static int wait_call(dsc_session *s, uint32_t stream, uint32_t other, uint64_t seq)
+{
+        Detshare__StreamWait wait = DETSHARE__STREAM_WAIT__INIT;
+        wait.stream = stream;
+        wait.other = other;
+        wait.seq = seq;
+        Detshare__Request request = DSC__REQUEST(STREAM_WAIT, stream_wait, &wait);
+        return submit_call(s, stream, &request, NULL);
+}
+
+/* As put_wait_locked(), by a request. */
+static int settle_call(dsc_session *s, uint32_t stream, uint64_t seq)
+{
+        struct dsc__stream *as = &s->submit.streams[stream];
+        pthread_mutex_lock(&s->submit.lock);
+        const bool needed = as->non_blocking && as->settled < seq;
+        pthread_mutex_unlock(&s->submit.lock);
+        const int r = needed ? wait_call(s, stream, 0, seq) : 0;
+        if (r || !needed)
+                return r;
+        pthread_mutex_lock(&s->submit.lock);
+        as->settled = seq > as->settled ? seq : as->settled;
+        pthread_mutex_unlock(&s->submit.lock);
+        return 0;
+}
+
+int dsc__submit_call(dsc_session *s, uint32_t stream, Detshare__Request *request, uint64_t *ret_seq)
+{
+        if (stream >= DS_STREAMS_MAX)
+                return DSC__INVALID_VALUE;
+        const uint64_t unsettled = atomic_load(&s->submit.unsettled);
+        const int r = unsettled ? settle_call(s, stream, unsettled) : 0;
+        return r ? r : submit_call(s, stream, request, ret_seq);
+}
+
+int dsc_ahead_begin(dsc_session *s, struct dsc_ahead *ret)
+{
+        *ret = (struct dsc_ahead){.tail = dsc_stream_tail(s, 0), .count = own_count};
+        return ret->tail == atomic_load(&s->submit.unsettled) || dsc_ended(s, 0, ret->tail);
+}
+
+int dsc_ahead_end(dsc_session *s, const struct dsc_ahead *begin)
+{
+        _Atomic uint64_t *unsettled = &s->submit.unsettled;
+        const uint64_t seq = begin->tail + (own_count - begin->count);
+        uint64_t before = atomic_load(unsettled);
+        if (own_seq != seq)
+                return 0;
+        while (before < seq && !atomic_compare_exchange_weak(unsettled, &before, seq))
+                ;
+        return 1;
 }
 
 /* --- streams --- */
@@ -255,14 +354,8 @@ int dsc_stream_wait(dsc_session *s, uint32_t stream, uint32_t other, uint64_t se
 {
         if (stream >= DS_STREAMS_MAX || other >= DS_STREAMS_MAX)
                 return DSC__INVALID_VALUE;
-        if (s->socket_only) {
-                Detshare__StreamWait wait = DETSHARE__STREAM_WAIT__INIT;
-                wait.stream = stream;
-                wait.other = other;
-                wait.seq = seq;
-                Detshare__Request request = DSC__REQUEST(STREAM_WAIT, stream_wait, &wait);
-                return dsc__submit_call(s, stream, &request, NULL);
-        }
+        if (s->socket_only)
+                return wait_call(s, stream, other, seq);
         const struct ds_record_wait record = {
                 .head = {.type = DS_RECORD_WAIT, .stream = (uint16_t)stream},
                 .other = other,

@@ -156,11 +156,10 @@ void dsc__synchronised(dsc_session *s)
         pthread_mutex_unlock(&s->submit.lock);
 }
 
-int dsc_idle(dsc_session *s)
+int dsc_may_run_ahead(dsc_session *s)
 {
-        uint64_t accepted;
         return !dsc__usable(s) && !s->socket_only && dsc__attached(s) && !dsc__declared(s) &&
-               !atomic_load(&s->page->dead) && nothing_left(s, &accepted);
+               !atomic_load(&s->page->dead);
 }
 
 static int sync_call(dsc_session *s, uint32_t stream, uint64_t seq, bool all)
@@ -313,6 +312,15 @@ static int query_page(dsc_session *s, uint32_t stream, uint64_t seq)
                 if (r)
                         return r;
         }
+}
+
+int dsc_ended(dsc_session *s, uint32_t stream, uint64_t seq)
+{
+        if (dsc__usable(s) || stream >= DS_STREAMS_MAX)
+                return 1;
+        if (s->socket_only)
+                return query_call(s, stream, seq) != DSC__NOT_READY;
+        return !dsc__attached(s) || dsc__ended(s, stream, seq);
 }
 
 static int query(dsc_session *s, uint32_t stream, uint64_t seq)

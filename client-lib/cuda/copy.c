@@ -7,7 +7,6 @@
 #include "cuda/capture.h"
 #include "cuda/copy.h"
 #include "cuda/stream.h"
-#include "cuda/vmm.h"
 
 /* *ret: number of bytes from the first to the last byte of one side of the box. 0: the side exceeds the address
  * space. */
@@ -44,22 +43,11 @@ CUresult dcu_copy_places(const struct dcu_box *box, enum dcu_place *ret_dst, enu
 struct plan {
         uint32_t slot;
         enum dcu_place dst, src;
-        int early; /* 1: a synchronous copy may return before it has ended, see early() */
+        struct dcu_ahead ahead;
 };
 
-/*
- * 1: the copy may return when the library has read its source. As NVIDIA's driver, a copy from pageable memory to the
- * device first waits for earlier work, so it returns early only if no such work is left. Nor does it if other processes
- * share memory of this one, because their streams do not wait for this copy.
- */
-static int early(const struct plan *plan)
-{
-        if (plan->dst != DCU_PLACE_DEVICE || plan->src == DCU_PLACE_PINNED)
-                return 0;
-        if (plan->src == DCU_PLACE_DEVICE)
-                return 1;
-        return !atomic_load_explicit(&dcu_memory_shared, memory_order_relaxed) && dsc_idle(dcu.session);
-}
+static _Atomic uint64_t last_early; /* last operation of slot 0 that is a copy from the host and was not waited for */
+static _Atomic int memory_shared;   /* 1: this process has exported or imported memory */
 
 enum dsc_copy_kind dcu_copy_kind(enum dcu_place dst, enum dcu_place src)
 {
@@ -119,11 +107,41 @@ void dcu_copy_join(struct dcu_box *box)
         join_rows(box);
 }
 
+/*
+ * 1: the copy may return when the library has read its source. As NVIDIA's driver, a copy from pageable memory to the
+ * device first waits for earlier work of the streams that it joins with, so it returns early only if no such work is
+ * left. Nor does it if other processes share memory of this one, because their streams do not wait for this copy.
+ */
+static int early(const struct plan *plan)
+{
+        uint64_t before = atomic_load(&last_early), seq = dsc_stream_tail(dcu.session, 0);
+
+        if (plan->dst != DCU_PLACE_DEVICE || plan->src == DCU_PLACE_PINNED || plan->slot != 0)
+                return 0;
+        if (plan->src == DCU_PLACE_DEVICE)
+                return dcu_ahead_end(0, &plan->ahead) || 1;
+        if (!plan->ahead.idle || !dsc_may_run_ahead(dcu.session))
+                return 0;
+        while (before < seq && !atomic_compare_exchange_weak(&last_early, &before, seq))
+                ;
+        /* read after the store: of a concurrent dcu_memory_share(), either that call or this one waits */
+        return !atomic_load(&memory_shared) && dcu_ahead_end(0, &plan->ahead);
+}
+
 static CUresult finish(const struct plan *plan)
 {
-        if (plan->early)
-                return dcu_stream_settle(plan->slot);
+        if (early(plan))
+                return CUDA_SUCCESS;
         return dcu_result(dsc_wait(dcu.session, plan->slot, dsc_stream_tail(dcu.session, plan->slot)));
+}
+
+CUresult dcu_memory_share(void)
+{
+        uint64_t seq;
+
+        atomic_store(&memory_shared, 1);
+        seq = atomic_load(&last_early);
+        return seq ? dcu_result(dsc_wait(dcu.session, 0, seq)) : CUDA_SUCCESS;
 }
 
 CUresult dcu_copy_box(struct dcu_context *context, CUstream stream, int sync, const struct dcu_box *given)
@@ -148,7 +166,8 @@ CUresult dcu_copy_box(struct dcu_context *context, CUstream stream, int sync, co
                 (plan.dst == DCU_PLACE_HOST || plan.src == DCU_PLACE_HOST))
                 /* the calling thread copies with memcpy, so all earlier work of the stream must have ended */
                 r = dcu_stream_drain(plan.slot);
-        plan.early = sync && r == CUDA_SUCCESS && early(&plan);
+        if (sync)
+                dcu_ahead_begin(plan.slot, &plan.ahead);
         for (uint64_t z = 0; z < box.depth && r == CUDA_SUCCESS; z++)
                 r = copy_rows(&plan, &box, box.dst.address + z * box.dst.slice, box.src.address + z * box.src.slice);
         return r == CUDA_SUCCESS && sync ? finish(&plan) : r;

@@ -43,3 +43,6 @@ enum dsc_copy_kind dcu_copy_kind(enum dcu_place dst, enum dcu_place src);
  * have always ended on return. CUDA_ERROR_INVALID_VALUE for addresses that the program may not use.
  */
 CUresult dcu_copy_box(struct dcu_context *context, CUstream stream, int sync, const struct dcu_box *box);
+/* Call before this process exports memory to other processes or imports theirs: waits for the copies that calls have not
+ * waited for, and from now on every synchronous copy waits for its end. */
+CUresult dcu_memory_share(void);

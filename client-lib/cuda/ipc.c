@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda/copy.h"
 #include "cuda/pool.h"
 #include "cuda/range.h"
 #include "cuda/vmm.h"
@@ -34,7 +35,6 @@ struct exported {
         uint8_t secret[SECRET_BYTES];
 };
 
-_Atomic int dcu_memory_shared;
 /* Taken after dcu.lock. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct opened *all;
@@ -84,8 +84,9 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
                 return r;
         if (!pHandle || !dcu_plain_place(dptr, &range, &place))
                 return CUDA_ERROR_INVALID_VALUE;
-        atomic_store(&dcu_memory_shared, 1);
-        r = dcu_result(dsc_mem_export(dcu.session, place, 0, token));
+        r = dcu_memory_share();
+        if (r == CUDA_SUCCESS)
+                r = dcu_result(dsc_mem_export(dcu.session, place, 0, token));
         if (r == CUDA_SUCCESS)
                 dsc_token_narrow(token, range.base - place, range.size);
         if (r == CUDA_SUCCESS)
@@ -129,7 +130,8 @@ static CUresult open_new(struct dcu_context *context, const CUipcMemHandle *hand
         struct dsc_imported imported = {0};
         CUresult r = opened ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 
-        atomic_store(&dcu_memory_shared, 1);
+        if (r == CUDA_SUCCESS)
+                r = dcu_memory_share();
         if (r == CUDA_SUCCESS)
                 r = dcu_result(dsc_mem_import(dcu.session, (const uint8_t *)handle, &imported));
         if (r == CUDA_SUCCESS) {

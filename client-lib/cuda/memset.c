@@ -66,13 +66,18 @@ static CUresult submit(const struct fill *fill, uint64_t row, uint32_t slot, int
                 .height = fill->height,
                 .pitch = fill->height > 1 ? fill->pitch : row,
         };
-        CUresult r = dcu_result(dsc_memset(dcu.session, slot, &message));
+        struct dcu_ahead ahead = {0};
+        CUresult r;
 
+        if (sync)
+                dcu_ahead_begin(slot, &ahead);
+        r = dcu_result(dsc_memset(dcu.session, slot, &message));
         if (r != CUDA_SUCCESS || !sync)
                 return r;
-        if (place == DCU_PLACE_PINNED) /* the program may read the memory as soon as the call returns */
-                return dcu_result(dsc_wait(dcu.session, slot, dsc_stream_tail(dcu.session, slot)));
-        return dcu_stream_settle(slot);
+        /* the program may read pinned memory as soon as the call returns */
+        if (place == DCU_PLACE_DEVICE && (dcu_ahead_end(slot, &ahead) || slot == 0))
+                return CUDA_SUCCESS;
+        return dcu_result(dsc_wait(dcu.session, slot, dsc_stream_tail(dcu.session, slot)));
 }
 
 static CUresult fill_memory(const struct fill *fill, CUstream stream, int sync)

@@ -17,10 +17,8 @@
 /* Bit sets: slots of blocking streams; slots of destroyed streams that still have work. */
 static _Atomic uint64_t blocking[SLOTS / 64];
 static _Atomic uint64_t draining[SLOTS / 64];
-static _Atomic uint32_t n_draining, n_non_blocking;
+static _Atomic uint32_t n_draining;
 static _Atomic unsigned long long next_id = ID_FIRST;
-/* last operation of slot 0 that a synchronous call submitted but did not wait for; 0: none */
-static _Atomic uint64_t unsettled;
 
 static void set_bit(_Atomic uint64_t *bits, uint32_t slot)
 {
@@ -66,13 +64,6 @@ static CUresult make_slot(int priority, unsigned int flags, uint32_t *ret_slot)
         CUresult r;
 
         reap();
-        if (flags & CU_STREAM_NON_BLOCKING) {
-                uint64_t seq = atomic_load(&unsettled);
-
-                r = seq ? dcu_result(dsc_wait(dcu.session, 0, seq)) : CUDA_SUCCESS;
-                if (r != CUDA_SUCCESS)
-                        return r;
-        }
         r = dcu_result(dsc_stream_create(dcu.session, priority, (flags & CU_STREAM_NON_BLOCKING) != 0, ret_slot));
         if (r != CUDA_SUCCESS)
                 return r;
@@ -164,30 +155,37 @@ CUresult dcu_stream_drain(uint32_t slot)
         return dcu_result(dsc_wait(dcu.session, slot, seq));
 }
 
-CUresult dcu_stream_settle(uint32_t slot)
+static int slot_unfinished(uint32_t slot)
 {
-        uint64_t seq = dsc_stream_tail(dcu.session, slot), before = atomic_load(&unsettled);
-
-        while (slot == 0 && before < seq && !atomic_compare_exchange_weak(&unsettled, &before, seq))
-                ;
-        /* read after the store, see create() */
-        if (slot == 0 && atomic_load(&n_non_blocking) == 0)
-                return CUDA_SUCCESS;
-        return dcu_result(dsc_wait(dcu.session, slot, seq));
+        return !dsc_ended(dcu.session, slot, dsc_stream_tail(dcu.session, slot));
 }
 
-/* A stream with these flags does not exist any more. */
-static void uncount(unsigned int flags)
+/* 1: busy() holds for a blocking stream. */
+static int any_blocking(int (*busy)(uint32_t slot))
 {
-        if (flags & CU_STREAM_NON_BLOCKING)
-                atomic_fetch_sub(&n_non_blocking, 1);
+        for (uint32_t word = 0; word < SLOTS / 64; word++) {
+                for (uint64_t bits = atomic_load(&blocking[word]); bits; bits &= bits - 1) {
+                        if (busy(word * 64 + (uint32_t)__builtin_ctzll(bits)))
+                                return 1;
+                }
+        }
+        return 0;
+}
+
+void dcu_ahead_begin(uint32_t slot, struct dcu_ahead *ret)
+{
+        ret->idle = slot == 0 && dsc_ahead_begin(dcu.session, &ret->core) && !any_blocking(slot_unfinished);
+}
+
+int dcu_ahead_end(uint32_t slot, const struct dcu_ahead *begin)
+{
+        return slot == 0 && begin->idle && dsc_ahead_end(dcu.session, &begin->core);
 }
 
 void dcu_stream_free(struct dcu_stream *stream, int in_daemon)
 {
         uint32_t slot = stream->slot;
 
-        uncount(stream->flags);
         dcu_capture_slot_gone(slot);
         dcu_object_free(&stream->head);
         if (in_daemon)
@@ -202,7 +200,6 @@ void dcu_stream_reset(void)
                 atomic_store(&draining[word], 0);
         }
         atomic_store(&n_draining, 0);
-        atomic_store(&unsettled, 0);
 }
 
 void dcu_stream_thread_end(struct dcu_thread *thread)
@@ -236,14 +233,9 @@ static CUresult create(CUstream *phStream, unsigned int flags, int priority)
         r = dcu_enter(&context);
         if (r != CUDA_SUCCESS)
                 return r;
-        /* counted first: of a concurrent dcu_stream_settle(), either that call or make_slot() waits */
-        if (flags & CU_STREAM_NON_BLOCKING)
-                atomic_fetch_add(&n_non_blocking, 1);
         r = make_slot(priority, flags, &slot);
-        if (r != CUDA_SUCCESS) {
-                uncount(flags);
+        if (r != CUDA_SUCCESS)
                 return r;
-        }
         pthread_mutex_lock(&dcu.lock);
         stream = dcu_object_new(DCU_STREAM, sizeof(*stream), context);
         if (stream) {
@@ -254,7 +246,6 @@ static CUresult create(CUstream *phStream, unsigned int flags, int priority)
                 *phStream = dcu_handle(stream);
         } else {
                 release_slot(slot);
-                uncount(flags);
         }
         pthread_mutex_unlock(&dcu.lock);
         return stream ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -349,15 +340,9 @@ CUresult cuStreamQuery(CUstream hStream)
 
         if (r == CUDA_SUCCESS)
                 r = dcu_result(dsc_query(dcu.session, slot, dsc_stream_tail(dcu.session, slot)));
-        if (r != CUDA_SUCCESS || slot != 0)
-                return r;
-        for (uint32_t word = 0; word < SLOTS / 64; word++) {
-                for (uint64_t bits = atomic_load(&blocking[word]); bits; bits &= bits - 1) {
-                        if (slot_busy(word * 64 + (uint32_t)__builtin_ctzll(bits)))
-                                return CUDA_ERROR_NOT_READY;
-                }
-        }
-        return CUDA_SUCCESS;
+        if (r == CUDA_SUCCESS && slot == 0 && any_blocking(slot_busy))
+                r = CUDA_ERROR_NOT_READY;
+        return r;
 }
 
 CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)

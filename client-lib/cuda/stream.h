@@ -48,10 +48,17 @@ int dcu_stream_joins_legacy(uint32_t slot);
 /* Waits for all work submitted to the slot (and, for slot 0, to the streams that it joins with). */
 CUresult dcu_stream_drain(uint32_t slot);
 /*
- * Call when a synchronous call has submitted device work to the slot. If every stream joins with slot 0, no program can
- * tell whether the work has ended, so the call returns at once. Otherwise it waits, now or when that changes.
+ * For synchronous calls that submit work to the slot of which only later work can tell whether it has ended.
+ * dcu_ahead_begin() before the submission; dcu_ahead_end() after it. 1: the call may return at once: no work was left for
+ * which the slot waits, other than of such calls, and later work of every stream runs after the submitted work. 0: later
+ * work of non-blocking streams may run before it: work that is left before it may wait for such a stream.
  */
-CUresult dcu_stream_settle(uint32_t slot);
+struct dcu_ahead {
+        int idle; /* 1: no work was left before */
+        struct dsc_ahead core;
+};
+void dcu_ahead_begin(uint32_t slot, struct dcu_ahead *ret);
+int dcu_ahead_end(uint32_t slot, const struct dcu_ahead *begin);
 
 /* Frees object and slot. With dcu.lock held. */
 void dcu_stream_free(struct dcu_stream *stream, int in_daemon);

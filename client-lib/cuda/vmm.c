@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "cuda/copy.h"
 #include "cuda/range.h"
 #include "cuda/vmm.h"
 
@@ -438,8 +439,9 @@ CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocat
         if (!shareableHandle || !physical || flags != 0 || handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
                 !(physical->prop.requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
                 return CUDA_ERROR_INVALID_VALUE;
-        atomic_store(&dcu_memory_shared, 1);
-        r = dcu_result(dsc_mem_export(dcu.session, 0, physical->id, token));
+        r = dcu_memory_share();
+        if (r == CUDA_SUCCESS)
+                r = dcu_result(dsc_mem_export(dcu.session, 0, physical->id, token));
         if (r != CUDA_SUCCESS)
                 return r;
         fd = token_file(token);
@@ -465,8 +467,9 @@ CUresult cuMemImportFromShareableHandle(
         if (!handle || shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
                 pread((int)(intptr_t)osHandle, token, sizeof(token), 0) != (ssize_t)sizeof(token))
                 return CUDA_ERROR_INVALID_VALUE;
-        atomic_store(&dcu_memory_shared, 1);
-        r = dcu_result(dsc_mem_import(dcu.session, token, &imported));
+        r = dcu_memory_share();
+        if (r == CUDA_SUCCESS)
+                r = dcu_result(dsc_mem_import(dcu.session, token, &imported));
         if (r != CUDA_SUCCESS)
                 return r == CUDA_ERROR_INVALID_HANDLE ? CUDA_ERROR_INVALID_VALUE : r;
         physical = dcu_physical_new(imported.handle, imported.bytes, &prop);

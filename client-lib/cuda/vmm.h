@@ -43,5 +43,4 @@ void dcu_vmm_reset(void);
 
 /* Closes another process's memory because the context that opened it ends. detail: detail of the memory's range. */
 void dcu_ipc_free(void *detail);
-extern _Atomic int dcu_memory_shared; /* 1: this process has exported or imported memory */
 void dcu_ipc_reset(void); /* call after a reset of the session */

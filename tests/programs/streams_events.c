@@ -3,6 +3,7 @@
 #include "program.h"
 
 #define STEPS 300000u
+#define UPLOAD (256 << 10)
 
 static CUfunction busy, add;
 static CUdeviceptr scratch;
@@ -85,6 +86,67 @@ static void check_legacy(void)
         OK(cuMemFree(p));
         OK(cuStreamDestroy(blocking));
         OK(cuStreamDestroy(free_running));
+}
+
+/* A synchronous copy may return before its bytes are on the device, but no work may see that. */
+static void check_uploads(void)
+{
+        static int host[UPLOAD], back[UPLOAD];
+        CUstream stream, late;
+        CUdeviceptr p, q;
+
+        OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        MUST(cuMemAlloc(&p, sizeof(host)));
+        MUST(cuMemAlloc(&q, sizeof(host)));
+        for (int i = 1; i <= 40; i++) {
+                for (int k = 0; k < UPLOAD; k++)
+                        host[k] = i * k;
+                OK(cuMemcpyHtoD(p, host, sizeof(host)));
+                memset(host, 0xff, sizeof(host));
+                if (i % 4 == 0) {
+                        OK(cuMemsetD32(p, 5, UPLOAD / 2));
+                        OK(cuMemcpyDtoD(p + 4 * (UPLOAD / 2), p, 4 * (UPLOAD / 2)));
+                }
+                OK(cuStreamCreate(&late, CU_STREAM_NON_BLOCKING));
+                add_to(p + 4 * (UPLOAD - 64), 64, i, i % 2 ? stream : late);
+                OK(cuMemcpyDtoDAsync(q, p, sizeof(host), i % 2 ? stream : late));
+                OK(cuMemcpyDtoHAsync(back, q, sizeof(back), i % 2 ? stream : late));
+                OK(cuStreamSynchronize(i % 2 ? stream : late));
+                for (int k = 0; k < UPLOAD; k += UPLOAD / 64 - 1)
+                        CHECK(back[k] == (i % 4 ? i * k : 5) + (k >= UPLOAD - 64 ? i : 0));
+                OK(cuStreamDestroy(late));
+        }
+        OK(cuMemFree(p));
+        OK(cuMemFree(q));
+        OK(cuStreamDestroy(stream));
+}
+
+/* Memsets and copies on the device return although work before them has not ended. Other streams go on. */
+static void check_early(void)
+{
+        CUstream blocking, stream;
+        struct program_gate gate;
+        CUdeviceptr p, q;
+
+        OK(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+        OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        MUST(cuMemAlloc(&p, 128));
+        MUST(cuMemAlloc(&q, 64));
+        OK(cuMemsetD32(q, 1, 16));
+        gate = program_gate(blocking);
+        OK(cuMemsetD32(p, 2, 16));
+        OK(cuMemcpyDtoD(p + 64, p, 64));
+        add_to(q, 16, 10, stream);
+        OK(cuStreamSynchronize(stream));
+        EXPECT(CUDA_ERROR_NOT_READY, cuStreamQuery(NULL));
+        program_gate_open(&gate);
+        CHECK(first_value(p + 64) == 2);
+        CHECK(first_value(q) == 11);
+        program_gate_free(&gate);
+        OK(cuMemFree(p));
+        OK(cuMemFree(q));
+        OK(cuStreamDestroy(blocking));
+        OK(cuStreamDestroy(stream));
 }
 
 static void check_attributes(void)
@@ -253,6 +315,8 @@ int main(int argc, char **argv)
         for (int i = 0; i < 3; i++)
                 check_order();
         check_legacy();
+        check_uploads();
+        check_early();
         check_attributes();
         check_times();
         check_many_times();

@@ -182,7 +182,7 @@ static void run_record(struct fake *fake, const struct ds_record *record)
         fake->records[record->type]++;
         if (fake->on_record)
                 fake->on_record(fake, record);
-        if (record->type == DS_RECORD_PAD)
+        if (record->type == DS_RECORD_PAD || record->type == DS_RECORD_OBJECT)
                 return;
         atomic_fetch_add(&fake->page->accepted, 1);
         if (record->type == DS_RECORD_COPY)
@@ -314,6 +314,7 @@ static void attach(struct fake *fake, Detshare__Reply *reply, int fds[3])
         attached.wire_version = DS_WIRE_VERSION;
         attached.ring_bytes = DS_RING_BYTES;
         attached.page_bytes = DS_PAGE_BYTES;
+        attached.objects = fake->objects;
         reply->result_case = DETSHARE__REPLY__RESULT_ATTACH;
         reply->attach = &attached;
 }

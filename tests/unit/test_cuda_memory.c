@@ -273,9 +273,12 @@ Test(copies, return_when_the_source_was_read, .timeout = 60)
         cr_expect_eq(cuMemcpyHtoD_v2(p[0], bytes, sizeof(bytes)), CUDA_SUCCESS);
         cr_expect_eq(cuCtxSynchronize(), CUDA_SUCCESS);
         fake.paused = true;
-        memset(bytes, 1, sizeof(bytes));
-        cr_expect_eq(cuMemcpyHtoD_v2(p[0], bytes, sizeof(bytes)), CUDA_SUCCESS, "no work is left before it");
+        for (unsigned char i = 0; i < 3; i++) {
+                memset(bytes, i, sizeof(bytes));
+                cr_expect_eq(cuMemcpyHtoD_v2(p[0], bytes, sizeof(bytes)), CUDA_SUCCESS, "no other work is left");
+        }
         memset(bytes, 9, sizeof(bytes));
+        cr_expect_eq(cuMemsetD8Async(p[0], 8, 1, NULL), CUDA_SUCCESS);
         pthread_create(&thread, NULL, write_twos, NULL);
         usleep(50000);
         cr_expect_eq(atomic_load(&returned), 0, "it waits for the work before it");
@@ -284,5 +287,138 @@ Test(copies, return_when_the_source_was_read, .timeout = 60)
         cr_expect_eq(cuMemcpyDtoH_v2(bytes, p[0], sizeof(bytes)), CUDA_SUCCESS);
         for (size_t i = 0; i < sizeof(bytes); i++)
                 cr_expect_eq(bytes[i], 2);
+        fake_stop(&fake);
+}
+
+/* --- work of streams that do not join the legacy stream --- */
+
+static CUdeviceptr q;
+
+static void *wait_for_stream(void *stream)
+{
+        cr_expect_eq(cuCtxSetCurrent(context), CUDA_SUCCESS);
+        cr_expect_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
+        atomic_store(&returned, 1);
+        return NULL;
+}
+
+/* A copy that has returned while the daemon reads no record, and non-blocking streams that exist before and after. */
+static void begin_unsettled(CUstream streams[2])
+{
+        unsigned char bytes[64] = {1};
+
+        fake.objects = true;
+        begin();
+        p[0] = take(1000);
+        q = take(1000);
+        cr_assert_eq(cuStreamCreate(&streams[0], CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+        cr_expect_eq(cuMemcpyHtoD_v2(p[0], bytes, sizeof(bytes)), CUDA_SUCCESS);
+        cr_expect_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+        fake.paused = true;
+        cr_expect_eq(cuMemcpyHtoD_v2(p[0], bytes, sizeof(bytes)), CUDA_SUCCESS, "with a non-blocking stream, too");
+        cr_assert_eq(cuStreamCreate(&streams[1], CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+}
+
+Test(copies, work_of_other_streams_waits_for_the_copy, .timeout = 60)
+{
+        CUstream streams[2], blocking;
+
+        begin_unsettled(streams);
+        cr_assert_eq(cuStreamCreate(&blocking, CU_STREAM_DEFAULT), CUDA_SUCCESS);
+        cr_expect_eq(cuStreamQuery(streams[0]), CUDA_SUCCESS, "it has no work");
+        for (int i = 0; i < 3; i++)
+                for (int k = 0; k < 2; k++)
+                        cr_expect_eq(cuMemcpyDtoDAsync_v2(q, p[0], 64, streams[k]), CUDA_SUCCESS);
+        cr_expect_eq(cuMemcpyDtoDAsync_v2(q, p[0], 64, blocking), CUDA_SUCCESS);
+        cr_expect_eq(cuStreamQuery(streams[0]), CUDA_ERROR_NOT_READY);
+        fake.paused = false;
+        cr_expect_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+        cr_expect_eq(atomic_load(&fake.records[DS_RECORD_WAIT]), 2, "one for each non-blocking stream");
+        cr_expect_eq(cuMemcpyDtoDAsync_v2(q, p[0], 64, streams[0]), CUDA_SUCCESS);
+        cr_expect_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+        cr_expect_eq(atomic_load(&fake.records[DS_RECORD_WAIT]), 2, "the copy has ended");
+        fake_stop(&fake);
+}
+
+static uint64_t waited[2]; /* stream and number of the last wait's operation */
+
+static void note_wait(struct fake *f, const struct ds_record *record)
+{
+        const struct ds_record_wait *wait = (const void *)record;
+
+        if (record->type != DS_RECORD_WAIT)
+                return;
+        waited[0] = wait->other;
+        waited[1] = wait->seq;
+}
+
+/* Each kind of work, and each synchronous call that returns early. */
+Test(copies, every_kind_of_work_waits_for_the_copy, .timeout = 60)
+{
+        CUstream streams[2];
+        CUevent event;
+        uint64_t n = 0;
+
+        fake.on_record = note_wait;
+        begin_unsettled(streams);
+        cr_assert_eq(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+        for (int kind = 0; kind < 5; kind++) {
+                fake.paused = true;
+                switch (kind) {
+                case 0:
+                        cr_expect_eq(cuEventRecord(event, streams[0]), CUDA_SUCCESS);
+                        break;
+                case 1:
+                        cr_expect_eq(cuMemcpyDtoD_v2(q, p[0], 64), CUDA_SUCCESS);
+                        cr_expect_eq(cuMemsetD8Async(q, 1, 64, streams[0]), CUDA_SUCCESS);
+                        break;
+                case 2:
+                        cr_expect_eq(cuMemsetD8_v2(q, 1, 64), CUDA_SUCCESS);
+                        cr_expect_eq(cuStreamWriteValue32_v2(streams[0], q, 1, 0), CUDA_SUCCESS);
+                        break;
+                case 3:
+                        cr_expect_eq(cuMemsetD8_v2(q, 2, 64), CUDA_SUCCESS);
+                        cr_expect_eq(cuStreamWaitEvent(streams[1], event, 0), CUDA_SUCCESS);
+                        break;
+                default:
+                        cr_expect_eq(cuMemsetD8_v2(q, 3, 64), CUDA_SUCCESS);
+                        cr_expect_eq(cuMemFreeAsync(q, streams[0]), CUDA_SUCCESS);
+                        break;
+                }
+                n += kind == 3 ? 2 : 1;
+                fake.paused = false;
+                cr_expect_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+                cr_expect_eq(atomic_load(&fake.records[DS_RECORD_WAIT]), n, "kind %d", kind);
+                cr_expect_eq(waited[0], kind == 3 ? waited[0] : 0);
+        }
+        cr_expect_eq(waited[1], atomic_load(&fake.done[0]), "the last operation of the legacy stream");
+        fake_stop(&fake);
+}
+
+Test(copies, memory_that_other_processes_get_has_its_bytes, .timeout = 60)
+{
+        CUstream streams[2];
+        CUipcMemHandle handle;
+        unsigned char bytes[64] = {2};
+        pthread_t thread;
+
+        begin_unsettled(streams);
+        cr_expect_eq(cuMemsetD8Async(q, 1, 64, streams[0]), CUDA_SUCCESS);
+        pthread_create(&thread, NULL, wait_for_stream, streams[0]);
+        usleep(50000);
+        cr_expect_eq(atomic_load(&returned), 0);
+        fake.paused = false;
+        (void)cuIpcGetMemHandle(&handle, p[0]); /* this daemon exports nothing */
+        cr_expect_geq(atomic_load(&fake.done[0]), 2, "the copy has ended");
+        pthread_join(thread, NULL);
+        fake.paused = true;
+        atomic_store(&returned, 0);
+        pthread_create(&thread, NULL, write_twos, NULL);
+        usleep(50000);
+        cr_expect_eq(atomic_load(&returned), 0, "streams of other processes do not wait for the copy");
+        fake.paused = false;
+        pthread_join(thread, NULL);
+        cr_expect_eq(cuMemcpyDtoH_v2(bytes, p[0], sizeof(bytes)), CUDA_SUCCESS);
+        cr_expect_eq(bytes[0], 2);
         fake_stop(&fake);
 }

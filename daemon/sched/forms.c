@@ -18,6 +18,8 @@
 #define FORMS_HELD 2u
 /* minimum number of chunks per persistent worker; with fewer of them, workers would end at too different times */
 #define FORMS_TAKES 8u
+/* a kernel that takes less than this part of the bound on evictions is not worth a search for another form */
+#define FORMS_SHORT 4
 
 /* Figures of a kernel on the SMs of its launch: durations, waves of blocks, resident blocks. */
 struct figures {
@@ -339,12 +341,16 @@ void ds_forms_show(const ds_sched *sched, uint32_t stat_row, struct detshare_op_
         const struct ds_kstat_forms *known = ds_kstat_forms_known(sched->kstat, stat_row, view->kernel);
         struct figures figures;
         struct ds_form form, trial;
+        int chosen;
 
         view->evict_ns = 0;
         if (view->forms == DETSHARE_FORM_NATIVE)
                 return;
+        chosen = sched->transform == DS_SCHED_TRANSFORM_ALWAYS || !(view->forms & DETSHARE_FORM_NATIVE);
+        if (!chosen && view->expected_ns < sched->evict_bound_ns / FORMS_SHORT)
+                return;
         figures = figures_of(view, sched->info->n_sms, sched->info->n_sms, 0);
-        if (sched->transform == DS_SCHED_TRANSFORM_ALWAYS || !(view->forms & DETSHARE_FORM_NATIVE))
+        if (chosen)
                 choose_given(forms_left(view->forms, known), &figures, view->blocks, sched->evict_bound_ns, &form);
         else if (figures.native_ns > sched->evict_bound_ns)
                 form_search(view, &figures, known, sched->evict_bound_ns, &form, &trial);

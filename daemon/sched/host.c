@@ -422,10 +422,12 @@ static uint64_t watch_start(struct ds_host *host)
  * long, which must not cause a replacement of the policy. So the thread's processor time counts, and a share of real
  * time, because a policy must not sleep either.
  */
-static uint64_t watch_spent(const struct ds_host *host, uint64_t start_ns)
+static uint64_t watch_spent(struct ds_host *host, uint64_t start_ns)
 {
-        uint64_t wall_ns = host->wall_ns ? host->wall_ns() - start_ns : 0;
+        uint64_t wall_ns;
 
+        host->decided_wall_ns = host->wall_ns ? host->wall_ns() : 0;
+        wall_ns = host->decided_wall_ns - start_ns;
         if (!host->cpu_ns || wall_ns <= host->budget_ns)
                 return wall_ns;
         return DS_MAX(DS_MIN(host->cpu_ns() - host->seen_cpu_ns, wall_ns), wall_ns / DS_HOST_PREEMPTED);
@@ -574,7 +576,7 @@ int ds_host_run(ds_sched *sched, uint64_t now_ns)
                 host_fall_back(sched, "launches no ready work and sets no timer");
         for (uint32_t i = 0; !r && i < DS_HOST_EVENTS_PER_STEP && (event = ds_sched_event_pop(sched)); i++) {
                 r = host_tell(sched, event);
-                if (until && host->wall_ns() >= until)
+                if (until && host->decided_wall_ns >= until)
                         break;
         }
         host_watch_stall(sched);

@@ -49,6 +49,7 @@ struct ds_host {
         uint64_t stall_ns;   /* time at which a stalled policy is replaced; UINT64_MAX = not stalled */
         /* real time of the last reading of cpu_ns, and the processor time that was read */
         uint64_t seen_wall_ns, seen_cpu_ns;
+        uint64_t decided_wall_ns; /* real time at the end of the last call of the policy */
         uint64_t (*cpu_ns)(void); /* processor time of the worker's thread; NULL = use wall_ns */
         uint32_t overrun_score, nonsense_score, nonsense_limit;
         const char *nonsense; /* reason why the last invalid action was invalid */

@@ -525,6 +525,7 @@ struct ds_worker {
         uint32_t at_work;           /* bit set of the classes that have work, as published in the pages */
         uint64_t active_wall_ns;    /* real time of the last activity of any session or completion */
         uint64_t waited_wall_ns;    /* real time of the last check of the sockets */
+        int took;                   /* 1: records have been read from a ring since then */
         uint64_t spin_ns;           /* polling time of the loop */
         uint64_t orphan_ns, kernel_ns, quiesce_ns, deadline_wall_ns;
         struct dsw_stirs stirs;

@@ -26,15 +26,16 @@
 #include "worker/internal.h"
 #include "worker/later.h"
 
-#define LOOP_ROUNDS 64                      /* rounds per turn before the worker checks the sockets */
-#define LOOP_PUMP_NS (500 * DS_NS_PER_US)   /* real time after which a turn begins no further round */
-#define LOOP_ADVANCES 32                    /* advances of virtual time per round while clients keep the worker busy */
-#define LOOP_COMPLETIONS 128                /* completions read in one poll of the device */
-#define LOOP_FRAMES 64                      /* frames from the supervisor per turn */
-#define LOOP_EVENTS 64                      /* epoll events read in one wait */
-#define LOOP_POLL_NS (20 * DS_NS_PER_US)    /* interval at which a waiting worker polls a device that cannot wake it */
-#define LOOP_PREPARE_NS (50 * DS_NS_PER_US) /* interval of polls while the device prepares a load */
-#define LOOP_LOOK_NS (10 * DS_NS_PER_US)    /* interval of socket checks while the worker polls the device */
+#define LOOP_ROUNDS 64                       /* rounds per turn before the worker checks the sockets */
+#define LOOP_PUMP_NS (500 * DS_NS_PER_US)    /* real time after which a turn begins no further round */
+#define LOOP_ADVANCES 32                     /* advances of virtual time per round while clients keep the worker busy */
+#define LOOP_COMPLETIONS 128                 /* completions read in one poll of the device */
+#define LOOP_FRAMES 64                       /* frames from the supervisor per turn */
+#define LOOP_EVENTS 64                       /* epoll events read in one wait */
+#define LOOP_POLL_NS (20 * DS_NS_PER_US)     /* interval at which a waiting worker polls a device that cannot wake it */
+#define LOOP_PREPARE_NS (50 * DS_NS_PER_US)  /* interval of polls while the device prepares a load */
+#define LOOP_LOOK_NS (10 * DS_NS_PER_US)     /* interval of socket checks while the worker polls the device */
+#define LOOP_LOOK_SOON_NS (4 * DS_NS_PER_US) /* the same when records have been read and nothing is left to do */
 /* time for which the worker polls the device after activity of any session */
 #define LOOP_SPIN_BE_NS (2 * DS_NS_PER_MS)
 /* time for which the worker polls after LS activity if there are at least LOOP_SPIN_CPUS CPUs: a wake-up takes
@@ -310,6 +311,7 @@ static int loop_round(ds_worker *worker)
         worker->now_ns = worker->ops->now(worker->device);
         moved = dsw_pages_step(worker) + dsw_module_step(worker);
         taken = dsw_turns_pump(worker, loop_pump_session);
+        worker->took |= taken != 0;
         moved += taken + loop_pump_device(worker);
         if (worker->lost.status)
                 return DS_WORKER_E_LOST;
@@ -489,17 +491,19 @@ static int loop_has_frames(const ds_worker *worker)
 }
 
 /* While it polls a device that cannot wake it, the worker checks the sockets only now and then: a system call takes
- * as long as many polls. */
+ * as long as many polls. The best time is after a launch, because the GPU then works. */
 static int loop_skips_wait(ds_worker *worker)
 {
+        const uint64_t interval = worker->took && !worker->more ? LOOP_LOOK_SOON_NS : LOOP_LOOK_NS;
         uint64_t now;
 
         if (worker->device_fd >= 0 || loop_has_frames(worker) || worker->stopping)
                 return 0;
         now = worker->wall_ns();
-        if (now - worker->waited_wall_ns < LOOP_LOOK_NS && (worker->more || loop_spins(worker, now)))
+        if (now - worker->waited_wall_ns < interval && (worker->more || loop_spins(worker, now)))
                 return 1;
         worker->waited_wall_ns = now;
+        worker->took = 0;
         return 0;
 }
 

@@ -276,7 +276,7 @@ foreign_tsan := $(patsubst %,$(BUILD)/tsan/daemon/supervisor/%.o,foreign charge 
 $(foreign_tsan): | $(proto_hdr)
 -include $(foreign_tsan:.o=.d)
 $(BUILD)/tests/race/foreign_race: $(foreign_tsan)
-$(BUILD)/tests/race/device_flush_race: CPPFLAGS += -I$(CUDA_ROOT)/include
+$(BUILD)/tests/race/device_flush_race $(BUILD)/tests/race/device_launcher_race: CPPFLAGS += -I$(CUDA_ROOT)/include
 $(filter $(BUILD)/tests/race/device_% $(BUILD)/tests/race/pages_% $(BUILD)/tests/race/foreign_%,$(race_bin)): $(BUILD)/tests/race/%: tests/race/%.c $(tsan_obj)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) $(TSAN_FLAGS) -o $@ $^ $(DAEMON_LIBS)

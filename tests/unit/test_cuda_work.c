@@ -484,8 +484,8 @@ Test(cuda_work_events, times_run_with_the_hosts_clock)
 }
 
 /*
- * Jobs whose reports may be late complete in order, each with a time not before its predecessor's. The first job, and
- * jobs with exact times, have times of their own. The last job is reported although nothing follows it.
+ * Jobs whose reports may be late complete in order, each with a time not before its predecessor's. Jobs with exact
+ * times have times of their own. The last job is reported although nothing follows it.
  */
 Test(cuda_work, jobs_with_late_reports_complete)
 {
@@ -507,11 +507,11 @@ Test(cuda_work, jobs_with_late_reports_complete)
                 cr_assert(t->seen[tokens[i]].end_ns >= last);
                 last = t->seen[tokens[i]].end_ns;
                 shared += t->seen[tokens[i]].shared;
-                if (i == 0 || i % 25 == 24)
+                if (i % 25 == 24)
                         cr_assert_not(t->seen[tokens[i]].shared, "%zu", i);
         }
         /* how many jobs share a report depends on the speed of the device */
-        cr_assert(shared <= 95);
+        cr_assert(shared > 0);
         dt_close(t);
 }
 
@@ -645,6 +645,7 @@ Test(cuda_work, ended_work_is_no_suspect)
         guilty = spin(t, module, DT_SPACE, ds_device_stream(t->rung, 1, 0), 0);
         good = poke_in(t, others, OTHER_SPACE, stream->id, OTHER_VA, 1);
         behind = spin(t, others, OTHER_SPACE, stream->id, 0);
+        cuda_launcher_settle(t->device, stream);
         while (cuda_counter(t->device, stream) < 1)
                 cr_assert_eq(t->device->driver.cuStreamQuery_fn(stream->stream), CUDA_ERROR_NOT_READY);
         cuda_fault_note(t->device, CUDA_ERROR_ILLEGAL_ADDRESS);

@@ -26,7 +26,7 @@
 #define REGISTERED_SIZE (COUNTERS_SIZE + cuda_forms_host_bytes())
 #define COUNTERS_ASK_NS (100 * DS_NS_PER_US)
 
-static uint64_t *counter_of(const ds_device *device, const struct cuda_stream *stream)
+uint64_t *cuda_counter_of(const ds_device *device, const struct cuda_stream *stream)
 {
         return &device->counters[(size_t)stream->id * COUNTER_WORDS];
 }
@@ -88,7 +88,7 @@ void cuda_counters_free(ds_device *device)
 CUresult cuda_counter_submit(ds_device *device, struct cuda_stream *stream, uint64_t number)
 {
         CUresult result = CU(device, cuStreamWriteValue64)(
-                stream->stream, (uintptr_t)counter_of(device, stream), number, CU_STREAM_WRITE_VALUE_DEFAULT);
+                stream->stream, (uintptr_t)cuda_counter_of(device, stream), number, CU_STREAM_WRITE_VALUE_DEFAULT);
 
         if (!result)
                 stream->asked = number;
@@ -97,7 +97,7 @@ CUresult cuda_counter_submit(ds_device *device, struct cuda_stream *stream, uint
 
 uint64_t cuda_counter(const ds_device *device, const struct cuda_stream *stream)
 {
-        return device->counters ? __atomic_load_n(counter_of(device, stream), __ATOMIC_ACQUIRE) : 0;
+        return device->counters ? __atomic_load_n(cuda_counter_of(device, stream), __ATOMIC_ACQUIRE) : 0;
 }
 
 void cuda_counters_tend(ds_device *device, uint64_t now_ns)

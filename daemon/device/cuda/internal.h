@@ -13,9 +13,9 @@
  *  output.c    printf and assert                        flush.c     the thread that waits for text
  *  fault.c     a lost context and its cause             staging.c   copies between two host buffers
  *  loader.c    the thread that reads libraries          kernel.c    their kernels
- *  form.c      slices, and workers that let go
+ *  form.c      slices, and workers that let go          launcher.c  the thread that launches kernels
  *
- * Everything runs on one thread, except flush.c and loader.c. Nothing blocks except the calls marked [stops] in
+ * Everything runs on one thread, except flush.c, loader.c and launcher.c. Nothing blocks except the calls marked [stops] in
  * device.h, and the work of open before serving. The laws of the shared context (docs/ARCHITECTURE.md): nothing is
  * submitted that waits for something not yet submitted; rungs, their streams and the pool of events exist before
  * serving; memory is VMM only.
@@ -52,6 +52,7 @@ struct cuda_images;
 struct cuda_output;
 struct cuda_flush;
 struct cuda_loader;
+struct cuda_launcher;
 struct cuda_staging;
 struct cuda_instance;
 struct cuda_form;
@@ -78,6 +79,7 @@ struct cuda_job {
         CUevent begun;                  /* event with a time, recorded before the job; NULL: not recorded */
         uint64_t number;                /* number of the job in its stream, from 1 */
         uint64_t space_number;          /* number of the job in its space, from 1 */
+        uint64_t passed;                /* number of its call to the launcher, from 1; 0: not passed */
         int32_t status;                 /* 0: the GPU has the job; else the job ends with this status */
         uint32_t timed : 1;             /* `event` carries a time */
         uint32_t given : 1;             /* the GPU has received the job */
@@ -110,6 +112,7 @@ struct cuda_stream {
         uint64_t marked;
         /* last job number that the GPU has to write into the stream's counter (counter.c) */
         uint64_t asked;
+        uint64_t passed;      /* number of the stream's last call to the launcher; 0: none */
         uint64_t last_end_ns; /* end of the job before head */
         /* number of the last clearing that the stream waits for, see ds_device.clear_seq */
         uint64_t clear_seen;
@@ -227,6 +230,7 @@ struct ds_device {
         CUevent fence;
         uint32_t n_jobs; /* jobs on the GPU or held */
         struct cuda_clock *clock;
+        struct cuda_launcher *launcher; /* launcher.c; NULL: the owner makes all calls itself */
 
         /* counter.c */
         uint64_t *counters; /* progress counters; NULL: the device uses events to notice completions */
@@ -396,6 +400,25 @@ int cuda_launch_check(const ds_device *device, const struct ds_launch *launch, u
 int cuda_copy_check(ds_device *device, const struct cuda_space *space, struct ds_copy *copy);
 int cuda_memset_check(ds_device *device, const struct cuda_space *space, const struct ds_memset *memset);
 
+/*
+ * The driver calls of a launch, in this order: the write of a number to the stream's counter, an event, the launch,
+ * another event, another number. What is 0 or NULL is left out.
+ */
+#define CUDA_CALL_ATTRIBUTES 2
+#define CUDA_CALL_PARAMS 1024u /* most bytes of parameters of a call that the launcher takes */
+struct cuda_call {
+        uint64_t *counter;
+        uint64_t before, behind;
+        CUevent begun, ended;
+        CUfunction function;
+        CUlaunchConfig config;
+        const void *params;
+        size_t size; /* bytes that the kernel expects as parameters */
+};
+/* report: 1: the last number is written also if the driver refuses the launch. *ret_taken: 1 if the driver took the
+ * launch. Returns the first error. */
+CUresult cuda_call_make(const struct ds_cuda_driver *driver, const struct cuda_call *call, int report, int *ret_taken);
+
 /* tensor.c */
 int cuda_tensor_map(ds_device *device, const struct ds_tensor_map *ask, uint8_t map[DS_TENSOR_MAP_BYTES]);
 
@@ -450,8 +473,9 @@ void cuda_hold_free(ds_device *device);
 /* poll.c */
 size_t cuda_poll(ds_device *device, struct ds_completion *completions, size_t n);
 uint64_t cuda_now(ds_device *device);
-/* Makes the GPU report the end of all jobs of the stream, once it has made all reports requested before. */
-void cuda_stream_tell(ds_device *device, struct cuda_stream *stream);
+/* Makes the GPU report the end of all jobs of the stream, once it has made all reports requested before, unless more
+ * jobs are certain to follow at once. */
+void cuda_stream_tell(ds_device *device, struct cuda_stream *stream, uint64_t now_ns);
 CUevent cuda_event_take(ds_device *device, int timed); /* NULL: out of memory, or the driver made no event (logged) */
 void cuda_event_give(ds_device *device, int timed, CUevent event);
 void cuda_events_free(ds_device *device);
@@ -512,6 +536,28 @@ CUresult cuda_counter_submit(ds_device *device, struct cuda_stream *stream, uint
 uint64_t cuda_counter(const ds_device *device, const struct cuda_stream *stream);
 /* Queries the driver from time to time while there is work: a lost context writes no counters. */
 void cuda_counters_tend(ds_device *device, uint64_t now_ns);
+
+/* the counter's word in host memory */
+uint64_t *cuda_counter_of(const ds_device *device, const struct cuda_stream *stream);
+
+/*
+ * launcher.c: the thread that makes driver calls of launches. The functions are the owner's.
+ */
+/* 0, also where there is to be no thread; or a negative errno */
+int cuda_launcher_init(ds_device *device);
+void cuda_launcher_free(ds_device *device);
+/* 1: this call must or should be passed to the thread. followed: more work is queued behind the launch. */
+int cuda_launcher_takes(
+        ds_device *device, const struct cuda_stream *stream, const struct cuda_call *call, int followed);
+/* Passes the call on. Waits while the ring is full. The driver's refusal becomes the job's status. */
+void cuda_launcher_pass(
+        ds_device *device, struct cuda_stream *stream, struct cuda_job *job, const struct cuda_call *call);
+/* Waits until the thread has made all calls of the stream. Needed before any other driver call with the stream. */
+void cuda_launcher_settle(ds_device *device, const struct cuda_stream *stream);
+/* Takes the results of calls that the thread has made. */
+void cuda_launcher_collect(ds_device *device);
+/* 1: the call of this number has not been collected. */
+int cuda_launcher_has(const ds_device *device, uint64_t number);
 
 /* clock.c: converts the GPU's times to those of now() */
 int cuda_clock_init(ds_device *device);

@@ -94,6 +94,7 @@ int cuda_memory_order(ds_device *device, struct cuda_stream *stream, const struc
         if (space->clear_seq <= stream->clear_seen)
                 return 0;
         if (space->clear_seq > device->clear_done) {
+                cuda_launcher_settle(device, stream);
                 result = CU(device, cuStreamWaitEvent)(stream->stream, clear_event(device, space->clear_seq), 0);
                 if (result)
                         return ds_cuda_failed(device, result, "waiting for a clearing");

@@ -183,10 +183,11 @@ struct poll_round {
 static uint64_t completion_start(
         ds_device *device, const struct cuda_stream *stream, const struct cuda_job *job, uint64_t end)
 {
-        uint64_t now = cuda_now(device), begun, ended;
+        uint64_t now, begun, ended;
 
         if (!job->begun || job->status)
                 return DS_MIN(DS_MAX(job->submit_ns, stream->last_end_ns), end);
+        now = cuda_now(device);
         begun = cuda_clock_of(device, job->begun, now);
         ended = cuda_clock_of(device, job->event, now);
         return end - DS_MIN(end, ended > begun ? ended - begun : 0);
@@ -223,6 +224,8 @@ static int head_is_done(ds_device *device, const struct cuda_stream *stream)
         const struct cuda_job *job = stream->head;
         CUresult result;
 
+        if (cuda_launcher_has(device, job->passed)) /* the driver may have refused it */
+                return 0;
         if (device->counters)
                 return cuda_counter(device, stream) >= job->number;
         if (device->lost)
@@ -288,6 +291,7 @@ size_t cuda_poll(ds_device *device, struct ds_completion *completions, size_t n)
 
         if (!device->n_jobs)
                 return 0;
+        cuda_launcher_collect(device);
         round.now_ns = cuda_now(device);
         cuda_counters_tend(device, round.now_ns);
         DL_FOREACH_SAFE2(device->busy, stream, next, busy_next)
@@ -295,7 +299,7 @@ size_t cuda_poll(ds_device *device, struct ds_completion *completions, size_t n)
                 if (round.done == n)
                         break;
                 stream_poll(device, stream, &round);
-                cuda_stream_tell(device, stream);
+                cuda_stream_tell(device, stream, round.now_ns);
         }
         if (device->holding)
                 cuda_hold_pump(device);

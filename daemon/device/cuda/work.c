@@ -23,6 +23,8 @@
 #include "util/error.h"
 
 #define LATE_MAX 16      /* most jobs of a stream whose end the GPU reports together */
+#define LATE_IDLE 4      /* the same while no report is pending */
+#define LATE_NS 3000     /* time after a job within which the job that follows it is expected */
 #define WORK_EVENTS 1024 /* events made before serving; more are made when more work is in flight */
 #define GRID_X_MAX 2147483647u
 #define GRID_YZ_MAX 65535u
@@ -64,7 +66,8 @@ int cuda_work_init(ds_device *device)
         device->fence = cuda_event_take(device, 0);
         if (!device->fence)
                 return ds_error_origin(-ENOMEM);
-        return ds_error_trace(cuda_clock_init(device));
+        r = cuda_clock_init(device);
+        return ds_error_trace(r ? r : cuda_launcher_init(device));
 }
 
 void cuda_work_free(ds_device *device)
@@ -72,6 +75,7 @@ void cuda_work_free(ds_device *device)
         struct cuda_stream *stream, *next;
         struct cuda_job *job;
 
+        cuda_launcher_free(device);
         cuda_hold_free(device);
         DL_FOREACH_SAFE2(device->busy, stream, next, busy_next)
         {
@@ -131,14 +135,19 @@ static int job_begin(ds_device *device, struct cuda_stream *stream, struct cuda_
 }
 
 /*
- * A report of a job's end costs the GPU 1 to 2 us between two kernels. While an earlier job of the stream still has to
- * be reported, the jobs behind it need no report of their own: poll requests one for the rest when that job has ended.
- * The GPU reports only jobs that it has received, so only writes that were requested count here.
+ * A report of a job's end costs the GPU 1 to 2 us between two kernels, and the caller 1 us. While an earlier job of the
+ * stream still has to be reported, the jobs behind it need no report of their own: poll requests one for the rest when
+ * that job has ended. Where the GPU has ended every job before the next one comes, each fourth job is reported. The GPU
+ * reports only jobs that it has received, so only writes that were requested count here.
  */
-static int job_may_be_late(ds_device *device, const struct cuda_stream *stream, const struct cuda_job *job, int tell)
+static int job_may_be_late(
+        const ds_device *device, const struct cuda_stream *stream, const struct cuda_job *job, int tell)
 {
-        return tell == DS_TELL_LATE && device->counters && !job->event && stream->issued - stream->marked < LATE_MAX &&
-               cuda_counter(device, stream) < stream->asked;
+        uint64_t n = stream->issued - stream->marked;
+
+        if (tell != DS_TELL_LATE || !device->counters || job->event)
+                return 0;
+        return n + 1 < LATE_IDLE || (n < LATE_MAX && cuda_counter(device, stream) < stream->asked);
 }
 
 /* Submits, behind the job, the writes that report its end and its time. */
@@ -157,7 +166,7 @@ static CUresult job_mark(ds_device *device, struct cuda_stream *stream, struct c
         return result;
 }
 
-/* Called before a job that needs times of its own: makes the GPU report the end of all jobs before it. */
+/* Makes the GPU report the end of all jobs of the stream so far. */
 static CUresult stream_mark(ds_device *device, struct cuda_stream *stream)
 {
         CUresult result = CUDA_SUCCESS;
@@ -169,28 +178,45 @@ static CUresult stream_mark(ds_device *device, struct cuda_stream *stream)
         return result;
 }
 
-/* Records an event before a job that needs exact times. If no event can be made, the job's start is not exact. */
-static CUresult job_begins(ds_device *device, const struct cuda_stream *stream, struct cuda_job *job)
-{
-        job->begun = cuda_event_take(device, 1);
-        return job->begun ? CU(device, cuEventRecord)(job->begun, stream->stream) : CUDA_SUCCESS;
-}
-
-void cuda_stream_tell(ds_device *device, struct cuda_stream *stream)
+void cuda_stream_tell(ds_device *device, struct cuda_stream *stream, uint64_t now_ns)
 {
         CUresult result;
 
-        if (stream->marked == stream->issued || device->lost || cuda_counter(device, stream) < stream->asked)
+        if (stream->marked == stream->issued || device->lost || cuda_counter(device, stream) < stream->asked ||
+                cuda_launcher_has(device, stream->passed))
+                return;
+        if (stream->issued - stream->marked < LATE_IDLE && stream->tail && now_ns < stream->tail->submit_ns + LATE_NS)
                 return;
         result = stream_mark(device, stream);
         if (result)
                 cuda_fault_note(device, result);
 }
 
-/* Called after the driver calls of a job. */
-static int job_end(ds_device *device, struct cuda_stream *stream, struct cuda_job *job, CUresult result, int tell)
+/* Called when a job has not gone to the GPU. */
+static int job_refused(ds_device *device, struct cuda_job *job, CUresult result)
 {
-        CUresult marked = result ? result : job_mark(device, stream, job, tell);
+        if (job->event)
+                cuda_event_give(device, job->timed, DS_TAKE_PTR(job->event));
+        if (job->begun)
+                cuda_event_give(device, 1, DS_TAKE_PTR(job->begun));
+        return work_result(device, result);
+}
+
+/* Called when a job has gone to the GPU, or to the launcher. */
+static void job_given(ds_device *device, struct cuda_stream *stream, struct cuda_job *job)
+{
+        job->given = 1;
+        job->entries += (job->event ? 1 : 0) + (job->begun ? 1 : 0) + (device->counters ? 1 : 0);
+        job->submit_ns = cuda_now(device);
+        cuda_stream_push(device, stream, job);
+        if (job->marked)
+                stream->marked = job->number;
+}
+
+/* Called after the driver calls of a job. */
+static int job_end(ds_device *device, struct cuda_stream *stream, struct cuda_job *job, CUresult result)
+{
+        CUresult marked = result ? result : job_mark(device, stream, job, DS_TELL_SOON);
 
         /* the driver took the job and has lost the context since, so the job counts as submitted and may be the
          * cause */
@@ -198,19 +224,9 @@ static int job_end(ds_device *device, struct cuda_stream *stream, struct cuda_jo
                 result = CUDA_SUCCESS;
         else
                 result = marked;
-        if (result) {
-                if (job->event)
-                        cuda_event_give(device, job->timed, DS_TAKE_PTR(job->event));
-                if (job->begun)
-                        cuda_event_give(device, 1, DS_TAKE_PTR(job->begun));
-                return work_result(device, result);
-        }
-        job->given = 1;
-        job->entries += (job->event ? 1 : 0) + (job->begun ? 1 : 0) + (device->counters ? 1 : 0);
-        job->submit_ns = cuda_now(device);
-        cuda_stream_push(device, stream, job);
-        if (job->marked)
-                stream->marked = job->number;
+        if (result)
+                return job_refused(device, job, result);
+        job_given(device, stream, job);
         if (marked)
                 cuda_fault_note(device, marked);
         return 0;
@@ -243,7 +259,8 @@ static uint32_t launch_shared(const ds_device *device, uint32_t rung, const stru
 
 /* The driver's configuration of a launch; attributes: space for two launch attributes, cluster size and cooperative
  * launch. */
-static CUlaunchConfig launch_config(const struct ds_launch *launch, CUstream stream, CUlaunchAttribute attributes[2])
+static CUlaunchConfig launch_config(
+        const struct ds_launch *launch, CUstream stream, CUlaunchAttribute attributes[CUDA_CALL_ATTRIBUTES])
 {
         uint32_t n = 0;
 
@@ -266,30 +283,98 @@ static CUlaunchConfig launch_config(const struct ds_launch *launch, CUstream str
         };
 }
 
+CUresult cuda_call_make(const struct ds_cuda_driver *driver, const struct cuda_call *call, int report, int *ret_taken)
+{
+        size_t size = call->size;
+        void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)(uintptr_t)call->params, CU_LAUNCH_PARAM_BUFFER_SIZE,
+                &size, CU_LAUNCH_PARAM_END};
+        CUstream stream = call->config.hStream;
+        CUresult result = CUDA_SUCCESS, told = CUDA_SUCCESS;
+
+        if (call->before)
+                result = driver->cuStreamWriteValue64_fn(
+                        stream, (uintptr_t)call->counter, call->before, CU_STREAM_WRITE_VALUE_DEFAULT);
+        if (!result && call->begun)
+                result = driver->cuEventRecord_fn(call->begun, stream);
+        if (!result)
+                result = driver->cuLaunchKernelEx_fn(&call->config, call->function, NULL, size ? extra : NULL);
+        *ret_taken = !result;
+        if (!result && call->ended)
+                result = driver->cuEventRecord_fn(call->ended, stream);
+        if (call->behind && (!result || report))
+                told = driver->cuStreamWriteValue64_fn(
+                        stream, (uintptr_t)call->counter, call->behind, CU_STREAM_WRITE_VALUE_DEFAULT);
+        return result ? result : told;
+}
+
+/* Plans the events and reports of a launch, see job_mark() and stream_mark(). */
+static void call_plan(ds_device *device, struct cuda_stream *stream, struct cuda_job *job,
+        const struct ds_launch *launch, struct cuda_call *call)
+{
+        if (launch->tell == DS_TELL_EXACT) {
+                if (stream->marked < stream->issued && device->counters)
+                        call->before = stream->asked = stream->issued;
+                stream->marked = stream->issued;
+        }
+        /* if no event can be made, the job's start is not exact */
+        if (launch->tell == DS_TELL_EXACT && launch->timed)
+                call->begun = job->begun = cuda_event_take(device, 1);
+        job->alone = stream->marked == stream->issued;
+        if (job_may_be_late(device, stream, job, (int)launch->tell))
+                return;
+        job->marked = 1;
+        call->ended = job->event;
+        call->behind = device->counters ? stream->issued + 1 : 0;
+}
+
+/* Makes the calls of a launch, or passes them on. */
+static int call_issue(ds_device *device, struct cuda_stream *stream, struct cuda_job *job,
+        const struct ds_launch *launch, const struct cuda_call *call)
+{
+        int plain = launch->form == DS_PTX_FORM_NATIVE && !cuda_kernel_prints(launch->kernel);
+        CUresult result;
+        int taken = 1;
+
+        if (plain && cuda_launcher_takes(device, stream, call, launch->tell == DS_TELL_LATE)) {
+                cuda_launcher_pass(device, stream, job, call);
+                result = CUDA_SUCCESS;
+        } else {
+                cuda_launcher_settle(device, stream);
+                result = cuda_call_make(&device->driver, call, 0, &taken);
+        }
+        /* the driver took the job and has lost the context since, so the job counts as submitted and may be the
+         * cause */
+        if (result && !(taken && cuda_fault_ends(result)))
+                return job_refused(device, job, result);
+        if (call->behind)
+                stream->asked = call->behind;
+        job_given(device, stream, job);
+        if (result)
+                cuda_fault_note(device, result);
+        return 0;
+}
+
 int cuda_issue_launch(
         ds_device *device, struct cuda_stream *stream, struct cuda_job *job, const struct ds_launch *launch)
 {
-        /* size that the kernel expects; a longer buffer from the caller has padding at its end */
-        size_t size = cuda_kernel_info(launch->kernel)->params_size;
-        CUlaunchAttribute attributes[2];
-        CUlaunchConfig config = launch_config(launch, stream->stream, attributes);
-        void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)(uintptr_t)launch->params, CU_LAUNCH_PARAM_BUFFER_SIZE,
-                &size, CU_LAUNCH_PARAM_END};
-        CUresult result = CUDA_SUCCESS;
+        CUlaunchAttribute attributes[CUDA_CALL_ATTRIBUTES];
+        struct cuda_call call = {
+                .function = cuda_kernel_function(launch->kernel),
+                .config = launch_config(launch, stream->stream, attributes),
+                .params = launch->params,
+                /* size that the kernel expects; a longer buffer from the caller has padding at its end */
+                .size = cuda_kernel_info(launch->kernel)->params_size,
+        };
         int r;
 
-        config.sharedMemBytes = launch_shared(device, stream->id / CUDA_STREAMS_PER_RUNG, launch);
+        call.config.sharedMemBytes = launch_shared(device, stream->id / CUDA_STREAMS_PER_RUNG, launch);
         r = job_begin(device, stream, job, launch->timed);
         if (r)
                 return r;
-        if (launch->tell == DS_TELL_EXACT)
-                result = stream_mark(device, stream);
-        if (!result && launch->tell == DS_TELL_EXACT && launch->timed)
-                result = job_begins(device, stream, job);
-        if (!result)
-                result = CU(device, cuLaunchKernelEx)(
-                        &config, cuda_kernel_function(launch->kernel), NULL, size ? extra : NULL);
-        r = job_end(device, stream, job, result, (int)launch->tell);
+        if (device->counters)
+                call.counter = cuda_counter_of(device, stream);
+        call_plan(device, stream, job, launch, &call);
+        r = call_issue(device, stream, job, launch, &call);
         if (!r && cuda_kernel_prints(launch->kernel)) {
                 job->prints = 1;
                 cuda_output_launched(device, launch->space);
@@ -345,6 +430,7 @@ int cuda_issue_copy(ds_device *device, struct cuda_stream *stream, struct cuda_j
         CUresult result = CUDA_SUCCESS;
         int r;
 
+        cuda_launcher_settle(device, stream);
         r = job_begin(device, stream, job, copy->timed);
         if (r)
                 return r;
@@ -352,7 +438,7 @@ int cuda_issue_copy(ds_device *device, struct cuda_stream *stream, struct cuda_j
                 result = cuda_staging_copy(device, stream, copy, &job->entries);
         else if (copy->width && copy->height)
                 result = cuda_copy_call(device, stream->stream, copy);
-        return job_end(device, stream, job, result, DS_TELL_SOON);
+        return job_end(device, stream, job, result);
 }
 
 static CUresult memset_call(ds_device *device, CUstream stream, const struct ds_memset *m)
@@ -385,12 +471,13 @@ int cuda_issue_memset(
         CUresult result = CUDA_SUCCESS;
         int r;
 
+        cuda_launcher_settle(device, stream);
         r = job_begin(device, stream, job, memset->timed);
         if (r)
                 return r;
         if (memset->width && memset->height)
                 result = memset_call(device, stream->stream, memset);
-        return job_end(device, stream, job, result, DS_TELL_SOON);
+        return job_end(device, stream, job, result);
 }
 
 int cuda_issue_graph(
@@ -400,9 +487,10 @@ int cuda_issue_graph(
         int r;
 
         assert(exec);
+        cuda_launcher_settle(device, stream);
         r = job_begin(device, stream, job, launch->timed);
         if (!r)
-                r = job_end(device, stream, job, CU(device, cuGraphLaunch)(exec, stream->stream), DS_TELL_SOON);
+                r = job_end(device, stream, job, CU(device, cuGraphLaunch)(exec, stream->stream));
         if (!r)
                 cuda_graph_given(launch->graph);
         return r;
@@ -421,6 +509,8 @@ int cuda_issue_fence(ds_device *device, struct cuda_stream *from, uint64_t from_
         to->after_seq = from_seq;
         if (cuda_counter(device, from) >= from_seq)
                 return 0;
+        cuda_launcher_settle(device, from);
+        cuda_launcher_settle(device, to);
         result = CU(device, cuEventRecord)(device->fence, from->stream);
         if (!result)
                 result = CU(device, cuStreamWaitEvent)(to->stream, device->fence, 0);
@@ -699,7 +789,7 @@ void cuda_abort(ds_device *device, uint32_t id)
 
 int cuda_clusters(ds_device *device, const struct ds_launch *launch, uint32_t *ret_clusters)
 {
-        CUlaunchAttribute attributes[2];
+        CUlaunchAttribute attributes[CUDA_CALL_ATTRIBUTES];
         CUlaunchConfig config = launch_config(launch, device->rungs[0]->streams[0].stream, attributes);
         CUresult result;
         int n = 0;

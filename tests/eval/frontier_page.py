@@ -43,11 +43,14 @@ class Figures:
     requests: int
     shares: tuple  # share, by round
 
-    def over(self, other):
-        """This share over that of another setting, in the rounds that both have."""
+    def over(self, other, link=None):
+        """This share over that of another setting, in the rounds that both have. If no round has both: through a setting that has
+        rounds in common with each of them, because the job's throughput alone differs between rounds."""
         mine, its = dict(self.shares), dict(other.shares)
-        both = mine.keys() & its.keys() or mine.keys() | its.keys()
-        return statistics.fmean(mine.get(i, self.share) for i in both) / statistics.fmean(its.get(i, other.share) for i in both)
+        both = mine.keys() & its.keys()
+        if not both:
+            return self.over(link) * link.over(other) if link else self.share / other.share
+        return statistics.fmean(mine[i] for i in both) / statistics.fmean(its[i] for i in both)
 
 
 def mean_ratio(values):
@@ -76,20 +79,31 @@ class Cell:
         there = by_cell[key]
         self.alone, self.ours, self.plain = there[ALONE], there[f"{OURS},slo={self.objective:g}"], there[OURS]
         self.fixed = {name: one for name, one in there.items() if is_fixed(name)}
-        self.best = min((one for one in self.fixed.values() if one.met >= ATTAINED and one.share > 0), key=self.ours.over, default=None)
-        self.of_best = self.ours.over(self.best) if self.best else math.nan
+        self.swept = any(name != "native" for name in self.fixed)
+        ours_over = {one: self.ours.over(one, self.plain) for one in self.fixed.values() if one.met >= ATTAINED and one.share > 0}
+        self.best = min(ours_over, key=ours_over.get, default=None)
+        self.of_best = ours_over.get(self.best, math.nan)
         same = {k[2]: by_cell[k] for k in by_cell if (k[0], k[1], k[3]) == (self.device, self.pair, self.objective)}
         # the other loads at which the best setting misses the objective although the service alone meets it
         self.breaks = {load: of[self.best.setting].met for load, of in sorted(same.items())
                        if self.best and of[ALONE].met >= POSSIBLE and self.best.setting in of and of[self.best.setting].met < ATTAINED}
         self.lates = self.alone.met >= POSSIBLE and self.ours.met < ATTAINED
         self.lags = self.of_best < REACHED
-        self.loses = self.ours.share < NOISE * self.plain.share
+        self.loses = self.ours.over(self.plain) < NOISE
         self.below = self.lates or self.lags or self.loses
 
     @property
     def name(self):
-        return f"`{self.pair.replace('/', '+')}@{self.load}`"
+        return name_of(self.pair, self.load)
+
+    @property
+    def best_text(self):
+        """The best fixed setting and its share; "-" if no fixed setting meets the objective; empty if only `native` was measured."""
+        return f"`{self.best.setting}` {self.best.share:.3f}" if self.best else "-" if self.swept else ""
+
+
+def name_of(pair, load):
+    return f"`{pair.replace('/', '+')}@{load}`"
 
 
 def is_fixed(setting):
@@ -127,9 +141,22 @@ def reasons(cell):
     return {name: details(cell) for name, (holds, details, _) in REASONS.items() if holds(cell)}
 
 
+def needed(objective):
+    return ALONE, OURS, f"{OURS},slo={objective:g}"
+
+
+def incomplete(rows):
+    """{cell without its objective, as text: the settings that it lacks}, for the cells that cells() leaves out."""
+    found = {}
+    for (device, pair, load, objective), there in figures(rows).items():
+        lacks = found.setdefault((device, pair, load), {})
+        lacks.update((f"`{name}`", None) for name in needed(objective) if name not in there)
+    return {name_of(*cell[1:]): list(lacks) for cell, lacks in sorted(found.items()) if lacks}
+
+
 def cells(rows):
     """All cells that were measured alone, without an objective and with it."""
-    by_cell = {key: there for key, there in figures(rows).items() if {ALONE, OURS, f"{OURS},slo={key[3]:g}"} <= set(there)}
+    by_cell = {key: there for key, there in figures(rows).items() if set(needed(key[3])) <= set(there)}
     return [Cell(key, by_cell) for key in sorted(by_cell, key=lambda key: (key[0] != "sim:h200", *key))]
 
 
@@ -149,7 +176,7 @@ def shown(one):
 
 def below_table(below):
     return document.table(["cell", "objective", "`detshare`", "no objective", "best fixed setting", "of it", "p50", "reasons"],
-                          [[c.name, f"{c.objective:g}", shown(c.ours), f"{c.plain.share:.3f}", f"`{c.best.setting}` {shown(c.best)}" if c.best else "-",
+                          [[c.name, f"{c.objective:g}", shown(c.ours), f"{c.plain.share:.3f}", f"`{c.best.setting}` {shown(c.best)}" if c.best else c.best_text,
                             f"{c.of_best:.2f}" if c.best else "-", f"{ratio(c.ours.p50)} / {ratio(c.best.p50) if c.best else '-'}",
                             "; ".join(f"{name} ({said})" if said else name for name, said in reasons(c).items())] for c in below])
 
@@ -163,7 +190,7 @@ def summary_table(found):
             with_best = [c for c in own if c.best]
             over = statistics.geometric_mean(c.of_best for c in with_best) if with_best else math.nan
             lines.append([device, f"{objective:g}", str(len(own)), str(sum(not c.below for c in own)), str(sum(c.lags for c in own)), str(sum(c.lates for c in own)),
-                          str(sum(c.loses for c in own)), str(len(own) - len(with_best)), f"{over:.2f}" if with_best else "-"])
+                          str(sum(c.loses for c in own)), str(sum(c.swept and not c.best for c in own)), f"{over:.2f}" if with_best else "-"])
     return document.table(["device", "objective", "cells", "reached", "less job", "late", "less than without", "no fixed setting", "over the frontier"], lines)
 
 
@@ -173,9 +200,10 @@ def cell_table(own):
     by = {(c.pair, c.load, c.objective): c for c in own}
     lines = []
     for pair, load in dict.fromkeys((c.pair, c.load) for c in own):
-        there = [by[pair, load, objective] for objective in objectives]
-        lines.append([there[0].name, f"{there[0].plain.share:.3f}", *(text for c in there for text in (
-            ("**" if c.below else "") + shown(c.ours) + ("**" if c.below else ""), f"`{c.best.setting}` {c.best.share:.3f}" if c.best else "-"))])
+        there = [by.get((pair, load, objective)) for objective in objectives]
+        one = next(filter(None, there))
+        lines.append([one.name, f"{one.plain.share:.3f}", *(text for c in there for text in (
+            (("**" if c.below else "") + shown(c.ours) + ("**" if c.below else ""), c.best_text) if c else ("", "")))])
     return document.table(["cell", "no objective"] + [text for objective in objectives for text in (f"`detshare` {objective:g}", f"fixed {objective:g}")], lines)
 
 
@@ -186,11 +214,21 @@ ABOUT = (
     "Third, the job share is no less than without an objective (by more than 1%).")
 COLUMNS = (
     "The tables show a job share with the share of requests within the objective in brackets. The column *of it* is the job share under `detshare` over that of the best fixed setting, in the rounds that have both. "
+    "If no round has both, each of them is compared with `detshare` without an objective in its own rounds. "
     "The column *p50* has the median latency over the median alone, under `detshare` / under that setting. The sign - means that no fixed setting meets the objective.",)
 
 
 def paragraphs(texts):
     return [line for text in texts for line in ("", *document.paragraph(text))]
+
+
+def partly(rows, found):
+    """Paragraphs about the cells that were not measured, or only in part."""
+    lacks = "; ".join(f"{cell} ({', '.join(names)})" for cell, names in incomplete(rows).items())
+    own = dict.fromkeys((c.device, c.pair, c.load) for c in found)
+    unswept = dict.fromkeys((c.device, c.pair, c.load) for c in found if not c.swept)
+    return [f"Of the fixed settings only `native` was measured in {len(unswept)} of the {len(own)} combinations of a pair and a load. Where it misses the "
+            "objective, the tables have no fixed setting, and the second goal does not count."] * bool(unswept) + [f"Cells that lack a measurement are in no table and no count: {lacks}."] * bool(lacks)
 
 
 def rounds_of(rows):
@@ -208,7 +246,7 @@ def page(rows, title, intro, plots):
     rounds, least = rounds_of(rows), min(row["requests"] for row in rows)
     lines = [f"# {title}", *paragraphs(intro + ABOUT)]
     lines += paragraphs([f"The fixed settings are {', '.join(f'`{name}`' for name in settings)}. Each was measured in {rounds}, with at least {least} requests in a phase. "
-                         "Every phase includes the requests during which a policy learns."])
+                         "Every phase includes the requests during which a policy learns.", *partly(rows, found)])
     lines += ["", "## Cells that reach the frontier", "", *document.paragraph("The table counts cells. *Less job*, *late* and *less than without* are the cells in which the second, first and third goal is missed. "
                                                                               "*No fixed setting* counts cells in which no fixed setting meets the objective. *Over the frontier* is the geometric mean of the job share over the frontier."), ""]
     lines += summary_table(found) + ["", "## Cells below the frontier", *paragraphs(COLUMNS), "", *document.paragraph("The reasons follow from the figures by rule:"), ""]
@@ -221,7 +259,7 @@ def page(rows, title, intro, plots):
         missed = [c for c in own if c.below]
         lines += ["", f"### Below the frontier on {device}", ""] + (below_table(missed) if missed else ["`detshare` reaches the frontier in every cell."])
     lines += ["", "## Tail against throughput", *paragraphs(["Each panel is a pair at a load. To the right is the service's p99 over its p99 alone, and up is the job share. Grey dots are fixed settings, and the orange line is the best of them up to each p99. "
-                                                             "The blue dots are `detshare` without an objective (smallest) and with objectives of 1.2, 1.5 and 2."])]
+                                                             "The blue dots are `detshare` without an objective (smallest) and with objectives of 1.2, 1.5 and 2. A share above 1.1 is at the upper edge."])]
     for device, name in plots.items():
         lines += ["", f"![p99 over alone against the job share on {device}]({name})"]
     for device in dict.fromkeys(c.device for c in found):
@@ -252,23 +290,24 @@ def objective_lines(box, there):
     return [svg.line(x, box.y, x, box.y + box.high, "blue-line", 'stroke-dasharray="2 3" stroke-opacity="0.6"') for x in at]
 
 
-def panel(x, y, title, there):
+def panel(x, y, title, there, objectives):
     box = plot.Panel(x, y, title, MOST, WIDE, HIGH, 0.9)
     points = [(one.p99, one.share) for name, one in there.items() if is_fixed(name) and math.isfinite(one.p99)]
     lines = box.axes() + objective_lines(box, there) + [frontier_line(box, points)] + [svg.circle(box.right(p99), box.up(share), 2.5, "grey") for p99, share in points]
-    ours = [there[name] for name in sorted(there) if not is_fixed(name) and name != ALONE]  # without an objective first
-    return lines + box.line([(one.p99, (math.nan, math.nan), one.share, 25 * i) for i, one in enumerate(ours)], "blue")
+    names = [OURS] + [f"{OURS},slo={objective:g}" for objective in objectives]
+    ours = [(there[name], 25 * i) for i, name in enumerate(names) if name in there]
+    return lines + box.line([(one.p99, (math.nan, math.nan), one.share, size) for one, size in ours], "blue")
 
 
 def picture(rows, device, command):
     """The SVG of one device: a row per pair, a column per load."""
     there = {key: found for key, found in figures(rows).items() if key[0] == device}
-    pairs, loads = list(dict.fromkeys(key[1] for key in there)), sorted({key[2] for key in there})
+    pairs, loads, objectives = list(dict.fromkeys(key[1] for key in there)), sorted({key[2] for key in there}), sorted({key[3] for key in there})
     width, height = LEFT + len(loads) * (WIDE + GAP), TOP + len(pairs) * (HIGH + GAP) + 10
     lines = [svg.text(LEFT, 26, f"Tail of the service against throughput of the job ({device})", 16, extra='font-weight="bold"')]
     for i, (name, hue) in enumerate((("fixed settings", "grey"), ("frontier of fixed settings", "orange"), ("detshare: no objective, then 1.2, 1.5, 2 times p99", "blue"))):
         lines += [svg.circle(LEFT + 5 + 170 * i, 44, 5, hue), svg.text(LEFT + 14 + 170 * i, 48, name, 11)]
     for (_, pair, load, _), found in {key[:3] + (0,): found for key, found in there.items()}.items():
-        lines += panel(LEFT + loads.index(load) * (WIDE + GAP), TOP + pairs.index(pair) * (HIGH + GAP), f"{pair.replace('/', ' + ')}, {load}%", found)
+        lines += panel(LEFT + loads.index(load) * (WIDE + GAP), TOP + pairs.index(pair) * (HIGH + GAP), f"{pair.replace('/', '+')}, {load}%", found, objectives)
     lines.append(svg.text(width / 2, height - 6, "right: p99 over alone (dashed: the objectives); up: the job's throughput over alone", 11, "middle", "dim"))
     return svg.frame(width, height, command, f"p99 over alone against the job's throughput over alone on {device}", lines)

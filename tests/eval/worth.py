@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What sharing is worth on a GPU, in one table and two plots: from the measurements, into README.md and docs/evaluation.md.
 
-The table and the plots are of all cells of a file of `frontier.py gpu`. A system is shown when all cells have it. The text between the
+The table and the plots are of the cells of a file of `frontier.py gpu` that have every system which any cell has. The text between the
 markers of README.md and docs/evaluation.md is replaced.
 
 usage: worth.py [--state FILE.csv[.xz]] [--root FOLDER]    writes the tables and the plots (`make worth`)
@@ -43,9 +43,11 @@ def loads_of(rows):
 def figures(path):
     """The rows of the compared cells, without intervals."""
     rows = of_frontier(path)
-    cells = {row["cell"] for row in rows}
-    there = [system for system in NAMES if {row["cell"] for row in rows if row["system"] == system} == cells]
-    return [row for row in rows if row["system"] in there], there, len(cells)
+    there = [system for system in NAMES if any(row["system"] == system for row in rows)]
+    if not there:
+        raise SystemExit(f"worth: {path} has no system of the table ({', '.join(NAMES)})")
+    cells = set.intersection(*({row["cell"] for row in rows if row["system"] == system} for system in there))
+    return [row for row in rows if row["cell"] in cells], there, len(cells)
 
 
 def short(value):

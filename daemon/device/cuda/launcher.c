@@ -7,9 +7,10 @@
  * same time. A single launch does not take this way: passing it on would only cost time.
  *
  * Calls are passed through a ring of one writer and one reader, with the parameters copied, and are made in the order
- * in which they were passed. A stream's other work does not take the ring: it waits until the ring has none of the
- * stream's launches (cuda_launcher_settle). So the order of every stream stays. If the ring is full, the owner waits
- * for one launch, as it would wait in the driver.
+ * in which they were passed. The ring has calls of one stream at a time: meanwhile the owner makes those of other
+ * streams itself, so that no stream waits for another one's row. A stream's other work does not take the ring: it waits
+ * until the ring has none of the stream's launches (cuda_launcher_settle). So the order of every stream stays. If the
+ * ring is full, the owner waits for one launch, as it would wait in the driver.
  *
  * The owner learns of a driver's refusal when it collects the calls that have been made. A job that was passed never
  * completes before it has been collected. A refused job completes with the driver's error.
@@ -257,6 +258,9 @@ int cuda_launcher_takes(ds_device *device, const struct cuda_stream *stream, con
                 return 0;
         if (cuda_launcher_has(device, stream->passed))
                 return 1;
+        cuda_launcher_collect(device);
+        if (launcher->n_collected != atomic_load_explicit(&launcher->n_passed, memory_order_relaxed))
+                return 0;
         return (followed || launcher->always) && launcher_pays(launcher, cuda_now(device));
 }
 

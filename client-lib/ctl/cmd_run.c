@@ -23,7 +23,7 @@ struct run_options {
         int is_ls, has_class, has_slo, has_limit;
         double slo_ms, gpu_request, gpu_limit; /* shares of the GPU's time; negative: not given */
         uint64_t memory_limit;
-        uint32_t sm_percent; /* share of the SMs, per cent; 0: not given */
+        uint32_t sm_percent;                  /* share of the SMs, per cent; 0: not given */
         const char *name, *slo, *ttft, *tpot; /* NULL: not given */
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ptx/link.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -414,6 +415,7 @@ static int print_head(struct linker *l, FILE *out)
                 if (!best || m->target > best->target || (m->target == best->target && m->target_suffix))
                         best = m;
         }
+        assert(best); /* the caller prints nothing if no text is taken */
         if (lowest < FIRST_UNIFIED_TARGET && best->target >= FIRST_UNIFIED_TARGET) {
                 say(l, "texts for targets sm_%u and sm_%u cannot be one text\n", lowest, best->target);
                 return DS_PTX_LINK_E_APART;

@@ -75,8 +75,8 @@ struct ds_replay_config {
 
 struct ds_replay_session_result {
         uint64_t arrived, ended; /* number of requests; for a closed session, of steps */
-        uint64_t slo_ns; /* objective in force at the end, ns; 0: none */
-        uint64_t in_slo; /* requests within the objective in force at their end, or before it was known */
+        uint64_t slo_ns;         /* objective in force at the end, ns; 0: none */
+        uint64_t in_slo;         /* requests within the objective in force at their end, or before it was known */
         uint64_t p50_ns, p99_ns, max_ns; /* latencies of the requests that ended */
         uint64_t *latencies_ns; /* with config->latencies: all `ended` of them, ascending; the caller frees it */
         uint64_t kernels, device_ns;

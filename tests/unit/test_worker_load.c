@@ -138,7 +138,8 @@ static size_t request_noted(struct wt *t, struct wt_client *client, uint64_t mod
  * of them at its first. */
 Test(worker_load, described_with_others, .timeout = 60)
 {
-        static const size_t expected[] = {1, 2, 4, 8, 16, 17, 17, 5}; /* with 0, 1, 3, 7, 15, 16 and 16 more, and the rest */
+        static const size_t expected[] = {
+                1, 2, 4, 8, 16, 17, 17, 5}; /* with 0, 1, 3, 7, 15, 16 and 16 more, and the rest */
         struct wt *t = load_open();
         struct wt_client client = wt_client(t, 1, DETSHARE__CLASS__BE), other = wt_client(t, 2, DETSHARE__CLASS__BE);
         uint64_t ids[MANY] = {0}, theirs[MANY] = {0}, module, p;

@@ -569,7 +569,7 @@ $(BUILD)/bench/first_%.fatbin: tests/bench/first_kernels.py
 	@rm -f $@.ptx $@.cubin
 
 # Benchmarks with Driver API programs, run natively and under DetShare. Their kernels lie beside them.
-GPU_BENCH := $(addprefix $(BUILD)/bench/gpu_,figures first graph load kernels.fatbin kernels.cubin kernels.ptx globals.fatbin) $(FIRST_KERNELS)
+GPU_BENCH := $(addprefix $(BUILD)/bench/gpu_,calls figures first graph load kernels.fatbin kernels.cubin kernels.ptx globals.fatbin) $(FIRST_KERNELS)
 $(BUILD)/bench/%.fatbin: tests/bench/%.cu
 	@mkdir -p $(@D)
 	$(NVCC) -fatbin -gencode arch=compute_90,code=sm_90 -gencode arch=compute_75,code=compute_75 -o $@ $<

@@ -15,6 +15,8 @@
 #             FIRST_SECONDS in the environment choose its groups and its time limit (default: all groups, 550 s)
 #   eager     requests to PyTorch models in eager mode (tests/bench/eager_models.py): EAGER_MODELS and EAGER_SECONDS choose
 #             its models and its time limit (default: all models, 550 s)
+#   calls     latency of calls that a program makes while it starts: natively, and under DetShare without polling after
+#             requests (spin_us = 0) and with it
 #   colour    kernels whose tensors lie in sectors of some memory channels: cost on an otherwise idle GPU;
 #             PACKS in the environment: folders of model packs, measured as well
 #
@@ -399,6 +401,65 @@ part_colour() {
         fi
 }
 
+# --- calls of a program's start -------------------------------------------------------------------------------
+
+# calls_table: prints medians of the rounds side by side, from $tmp/calls.WHERE.N
+calls_table() {
+        awk '
+                function median(text,   v, n, i, j, t) {
+                        n = split(text, v, " ")
+                        for (i = 2; i <= n; i++)
+                                for (j = i; j > 1 && v[j] + 0 < v[j - 1] + 0; j--) { t = v[j]; v[j] = v[j - 1]; v[j - 1] = t }
+                        return n ? v[int((n + 1) / 2)] : "-"
+                }
+                {
+                        where = FILENAME
+                        sub(/.*calls[.]/, "", where)
+                        sub(/[.].*/, "", where)
+                        if (!($1 in seen)) { seen[$1] = 1; order[++count] = $1 }
+                        all[where, $1] = all[where, $1] " " $2
+                }
+                END {
+                        bar = "+-------------------------+------------+-------------+------------+"
+                        print bar
+                        printf "| %-23s | %10s | %11s | %10s |\n", "us", "native", "spin_us = 0", "default"
+                        print bar
+                        for (i = 1; i <= count; i++)
+                                printf "| %-23s | %10s | %11s | %10s |\n", order[i], median(all["native", order[i]]), \
+                                        median(all["off", order[i]]), median(all["on", order[i]])
+                        print bar
+                }' "$@"
+}
+
+# calls_under NAME LINE: measures under a daemon whose configuration has that line in [daemon]
+calls_under() {
+        local i
+        printf '[daemon]\n%s\n' "$2" >"$tmp/calls.conf"
+        chmod 644 "$tmp/calls.conf"
+        daemon_start --config "$tmp/calls.conf" || return
+        for i in $(seq "$rounds"); do
+                shared 60 be "$build/bench/gpu_calls" >"$tmp/calls.$1.$i" 2>"$tmp/err"
+                result "calls, $1, round $i" $? "$tmp/err"
+                keep calls "$i" "$1" "$tmp/calls.$1.$i"
+        done
+        "$build/detsharectl" --socket "$tmp/sock" status | grep -A 1 processor
+        daemon_stop
+}
+
+part_calls() {
+        local i
+        keep_begin calls
+        for i in $(seq "$rounds"); do
+                [ -n "$native" ] || break
+                native 60 - "$build/bench/gpu_calls" >"$tmp/calls.native.$i" 2>"$tmp/err"
+                result "calls, natively, round $i" $? "$tmp/err"
+                keep calls "$i" native "$tmp/calls.native.$i"
+        done
+        calls_under off "spin_us = 0"
+        calls_under on "# the default"
+        calls_table "$tmp"/calls.*.[0-9]*
+}
+
 # part_first: the part `first`; starts daemons of its own
 part_first() {
         local seconds=${FIRST_SECONDS:-550}
@@ -428,7 +489,7 @@ part_eager() {
 }
 
 machine
-[ $# = 0 ] && set -- figures clients delay loop nativeloop forms first eager colour
+[ $# = 0 ] && set -- figures clients delay loop nativeloop forms calls first eager colour
 case ${DETSHARE_LIBCUDA:-}$device in
 cuda:*) ;;
 *) echo "device $device ${DETSHARE_LIBCUDA:-}: not a GPU: these figures are of the machinery only" ;;

@@ -39,6 +39,7 @@ struct dsc_status {
         uint32_t n_coarse_rungs;
         uint64_t device_own, ladder_bytes, ladder_ns, quiesces, quiesce_ns;
         uint64_t spin_ns;                          /* time for which the worker polls after latency-sensitive work */
+        uint64_t request_spin_ns;                  /* time for which the daemon polls after a request */
         uint64_t worker_cpu_ns, supervisor_cpu_ns; /* processor time since each process started */
         char topology[520];                        /* GPCs and TPCs as text, see StatusReply */
         uint64_t migrations, loans, kills, policy_nonsense;

@@ -127,8 +127,8 @@ static int figures(const struct dsc_status *s, struct ctl_table *table)
         snprintf(value, sizeof(value), "worker %.2f s, supervisor %.2f s%s", (double)s->worker_cpu_ns / 1e9,
                 (double)s->supervisor_cpu_ns / 1e9, since);
         r = r ? r : row(table, "processor", value);
-        snprintf(value, sizeof(value), "polls for %.1f ms after latency-sensitive work (spin_us)",
-                (double)s->spin_ns / 1e6);
+        snprintf(value, sizeof(value), "polls for %.5g ms after LS work, %.5g ms after requests (spin_us)",
+                (double)s->spin_ns / 1e6, (double)s->request_spin_ns / 1e6);
         r = r ? r : row(table, "", value);
         r = r ? r : code_figures(s, table);
         r = r ? r : forms_figures(s, table, since);

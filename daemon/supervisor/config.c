@@ -157,6 +157,18 @@ static int set_duration(struct reading *r, const char *key, const char *value, s
         return set_in_range(r, key, value, offset, DURATION_MAX);
 }
 
+/* Sets the polling time. 0 means no polling and overrides an earlier file. */
+static int set_spin(struct reading *r, const char *key, const char *value, size_t offset)
+{
+        uint64_t n;
+
+        if (parse_number(value, DURATION_MAX, &n) < 0)
+                return fail(r, "%s: '%s' is not a number from 0 to %u", key, value, DURATION_MAX);
+        *(uint64_t *)((char *)r->config + offset) = n;
+        r->config->spin_never = n == 0;
+        return 0;
+}
+
 static int set_percent(struct reading *r, const char *key, const char *value, size_t offset)
 {
         return set_in_range(r, key, value, offset, 100);
@@ -367,7 +379,7 @@ static const struct key keys[] = {
         {"daemon", "device", set_string, offsetof(struct ds_config, device)},
         {"daemon", "socket", set_string, offsetof(struct ds_config, socket)},
         {"daemon", "libcuda", set_string, offsetof(struct ds_config, libcuda)},
-        {"daemon", "spin_us", set_duration, offsetof(struct ds_config, spin_us)},
+        {"daemon", "spin_us", set_spin, offsetof(struct ds_config, spin_us)},
         {"daemon", "ptxas", set_string, offsetof(struct ds_config, ptxas)},
         {"daemon", "state", set_string, offsetof(struct ds_config, state)},
         {"daemon", "transform", set_transform, offsetof(struct ds_config, transform)},

@@ -72,6 +72,7 @@ struct ds_config {
         uint64_t sm_percent, gpu_request_percent, gpu_limit_percent, calls_per_second, calls_burst;
         uint64_t slo, ttft, tpot; /* objectives: ns, or DS_RULE_FACTOR and permille */
         uint64_t orphan_seconds, kernel_seconds, quiesce_seconds, spin_us, evict_us, graph_piece_us;
+        uint64_t spin_never;    /* 1: spin_us is 0, so nothing polls */
         uint64_t compiled_code; /* limit of compiled code on disk, bytes */
         uint64_t ladder_steps, ladder_by_gpc, settle_never;
         uint64_t transform;  /* enum ds_transform */

@@ -137,6 +137,7 @@ static void apply(struct ds_supervisor *supervisor, struct ds_config *config, ch
         supervisor->config = supervisor->reloaded = config;
         ds_defaults_init(&supervisor->defaults, config);
         adapt_clients(supervisor);
+        ds_spin_set(&supervisor->turns.spin, config->spin_us, config->spin_never != 0);
         ds_worker_set_limits(supervisor->worker);
         snprintf(message, message_size, "the configuration was read");
         config_free(last);

@@ -142,6 +142,7 @@ static void add_worker_stats(const struct ds_supervisor *supervisor, Detshare__S
         status->quiesces = last->quiesces;
         status->quiesce_ns = last->quiesce_ns;
         status->spin_ns = last->spin_ns;
+        status->request_spin_ns = supervisor->turns.spin.limit_ns;
         status->worker_cpu_ns = last->cpu_ns;
         status->supervisor_cpu_ns = ds_process_cpu_ns();
         status->migrations = last->migrations;

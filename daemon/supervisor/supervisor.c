@@ -109,6 +109,7 @@ static int supervisor_build(struct ds_supervisor *supervisor)
         if (r)
                 return ds_error_fold(r);
         ds_defaults_init(&supervisor->defaults, supervisor->config);
+        ds_spin_set(&supervisor->turns.spin, supervisor->config->spin_us, supervisor->config->spin_never != 0);
         r = ds_users_new(&supervisor->defaults.limits, &supervisor->users);
         if (r)
                 return ds_error_fold(r);

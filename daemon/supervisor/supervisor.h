@@ -18,6 +18,7 @@
  *   profiles.c    profiles of kernels; profile_store.c, profile_db.c: their database
  *   rate.c        request rate per user             foreign.c     closing of descriptors that clients sent
  *   turns.c       round robin between users         settle.c      second context for context switches
+ *   spin.c        polling after requests
  *   window.c, charge.c, deadline.c, unpack.c, message.c: as named
  */
 #pragma once

@@ -76,11 +76,12 @@ static void update(struct ds_turns *turns, int may, uint64_t now)
                 ds_deadline_disarm(turns->deadlines, &turns->due);
 }
 
-void ds_turns_spent(struct ds_turn_line *line, uint64_t now_ns, uint64_t ns)
+void ds_turns_spent(struct ds_turns *turns, struct ds_turn_line *line, uint64_t now_ns, uint64_t ns)
 {
         const uint64_t least = now_ns > BURST_NS ? now_ns - BURST_NS : 0;
 
         line->due_ns = DS_MIN(DS_MAX(line->due_ns, least) + SHARES * ns, now_ns + DEBT_NS);
+        ds_spin_after(&turns->spin, line->uid, now_ns, ns);
 }
 
 static void serve_first(struct ds_turns *turns, struct ds_turn_line *line, uint64_t now)
@@ -112,7 +113,7 @@ static void check_cb(uv_check_t *check)
 
                 serve_first(turns, line, now);
                 now = uv_hrtime();
-                ds_turns_spent(line, now, now - before);
+                ds_turns_spent(turns, line, now, now - before);
         }
         update(turns, may, now);
 }
@@ -130,7 +131,9 @@ int ds_turns_init(
         r = uv_check_init(loop, &turns->check);
         if (!r)
                 r = uv_idle_init(loop, &turns->idle);
-        return r < 0 ? ds_error_origin(r) : 0;
+        if (r < 0)
+                return ds_error_origin(r);
+        return ds_error_trace(ds_spin_init(&turns->spin, loop));
 }
 
 static void close_handle(uv_handle_t *handle)
@@ -145,6 +148,7 @@ void ds_turns_deinit(struct ds_turns *turns)
         ds_deadline_disarm(turns->deadlines, &turns->due);
         close_handle((uv_handle_t *)&turns->check);
         close_handle((uv_handle_t *)&turns->idle);
+        ds_spin_deinit(&turns->spin);
 }
 
 void ds_turns_wait(struct ds_turns *turns, struct ds_turn_line *line, struct ds_turn *turn)

@@ -27,6 +27,7 @@
 #include <uv.h>
 
 #include "supervisor/deadline.h"
+#include "supervisor/spin.h"
 
 /* A connection's place in the line. Embed it in the connection; zero-initialise all fields but `serve`. */
 struct ds_turn {
@@ -47,6 +48,7 @@ struct ds_turn_line {
 struct ds_turns {
         uv_check_t check;
         uv_idle_t idle; /* active while a line may be served, so that the loop does not block */
+        struct ds_spin spin;
         TAILQ_HEAD(ds_turn_lines, ds_turn_line) lines;
         struct ds_deadlines *deadlines;
         struct ds_deadline due; /* armed for the line that is due first, while no line is due */
@@ -68,8 +70,9 @@ int ds_turns_init(
         struct ds_turns *turns, uv_loop_t *loop, struct ds_deadlines *deadlines, int (*may)(void *user), void *user);
 /* Closes the handles. No connection may wait. */
 void ds_turns_deinit(struct ds_turns *turns);
-/* Charges processor time, ns, that the supervisor spent for the user outside of its turn, on an answer. */
-void ds_turns_spent(struct ds_turn_line *line, uint64_t now_ns, uint64_t ns);
+/* Charges processor time, ns, that the supervisor spent for the user outside of its turn, on an answer. Polling begins
+ * then, as after a request (spin.h). */
+void ds_turns_spent(struct ds_turns *turns, struct ds_turn_line *line, uint64_t now_ns, uint64_t ns);
 /* Queues a connection at the end of its user's line. One that is queued already keeps its place. */
 void ds_turns_wait(struct ds_turns *turns, struct ds_turn_line *line, struct ds_turn *turn);
 /* Removes a connection from its line. One that is not queued is allowed. */

@@ -162,6 +162,12 @@ static int expect(ds_worker_link *link, uint64_t id, struct ds_worker_call *call
         return 0;
 }
 
+/* Time for which the worker may poll for more after a request of this user, ns. */
+static uint64_t spin_after(const ds_worker_link *link, const ds_user *user)
+{
+        return ds_spin_ask(&link->supervisor->turns.spin, ds_user_uid(user), uv_hrtime());
+}
+
 int ds_worker_send(ds_worker_link *link, Detshare__Internal__ToWorker *message, const int *fds, size_t n_fds,
         struct ds_worker_call *call)
 {
@@ -174,6 +180,7 @@ int ds_worker_send(ds_worker_link *link, Detshare__Internal__ToWorker *message, 
                 return -EPIPE;
         message->id = call ? ++link->next_id : 0;
         message->fds = (uint32_t)n_fds;
+        message->spin_ns = call && call->charge.user ? spin_after(link, call->charge.user) : 0;
         r = ds_message_pack(&message->base, DS_PROCESS_FRAME_MAX, &bytes, &size);
         if (r)
                 return ds_error_fold(r);
@@ -474,7 +481,7 @@ static int on_frame(void *user, const uint8_t *payload, size_t size)
         r = handle_message(link, message, fds, message->fds);
         now = uv_hrtime();
         if (asker)
-                ds_turns_spent(ds_user_turn_line(asker), now, now - begin);
+                ds_turns_spent(&link->supervisor->turns, ds_user_turn_line(asker), now, now - begin);
         ds_user_unref(asker);
         for (size_t i = 0; i < DS_FRAME_FDS_MAX; i++)
                 ds_close(fds[i]);
@@ -687,7 +694,7 @@ static void make_arguments(const ds_worker_link *link, struct arguments *args)
                 add_option(args, "--transform", ds_transform_name(options->transform));
         add_option(args, "--evict-us", number_of(args->evict, options->config->evict_us));
         add_option(args, "--piece-us", number_of(args->piece, options->config->graph_piece_us));
-        add_option(args, "--spin-us", number_of(args->spin, config->spin_us));
+        add_option(args, "--spin-us", config->spin_never ? "0" : number_of(args->spin, config->spin_us));
         add_option(args, "--ladder-steps", number_of(args->steps, options->config->ladder_steps));
         add_option(args, "--ladder-order", options->config->ladder_by_gpc ? "gpc" : NULL);
         add_pool(link, args);
@@ -783,6 +790,7 @@ void ds_worker_set_limits(ds_worker_link *link)
         limits.kernel_ns = config->kernel_seconds * DS_NS_PER_S;
         limits.quiesce_ns = config->quiesce_seconds * DS_NS_PER_S;
         limits.spin_ns = config->spin_us * DS_NS_PER_US;
+        limits.spin_never = config->spin_never != 0;
         message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_LIMITS;
         message.limits = &limits;
         /* if no worker is ready, the next one gets the values at its start */

@@ -93,6 +93,7 @@ static void call_free(struct dsw_call *call)
         session->n_blocked -= call->row->blocks ? 1 : 0;
         /* the client's thread that waited for this reply runs from now on, so the session counts as active */
         session->active_wall_ns = session->worker->wall_ns();
+        dsw_loop_follow(session->worker, call->spin_ns);
         dsw_graph_put(session, call->graph);
         ds_close(call->fd);
         ds_free(call->raw);
@@ -392,6 +393,7 @@ void dsw_call_arrive(
                 return;
         }
         call->fd = DS_TAKE_FD(owned_fd);
+        call->spin_ns = message->spin_ns;
         if (session->queue || call_start(call, request) == DSW_STALLED)
                 call_defer(call, payload, size);
 }

@@ -500,7 +500,8 @@ static void control_limits(ds_worker *worker, struct control_message *message)
 {
         const Detshare__Internal__WorkerLimits *limits = message->body->limits;
 
-        dsw_loop_limits(worker, limits->orphan_ns, limits->kernel_ns, limits->quiesce_ns, limits->spin_ns);
+        dsw_loop_limits(worker, limits->orphan_ns, limits->kernel_ns, limits->quiesce_ns,
+                limits->spin_never ? DS_WORKER_SPIN_NEVER : limits->spin_ns);
 }
 
 static void control_ping(ds_worker *worker, struct control_message *message)
@@ -673,6 +674,7 @@ int dsw_control_frame(ds_worker *worker, const uint8_t *payload, size_t size)
         if (ds_conn_take_fds(worker->conn, message.fds, message.body->fds))
                 return ds_error_origin(-EPROTO);
         message.n_fds = message.body->fds;
+        dsw_loop_follow(worker, message.body->spin_ns);
         session = control_about(worker, message.body);
         if (!session || !session->held)
                 control_handle(worker, &message);

@@ -405,6 +405,7 @@ struct dsw_call {
         uint64_t id;                  /* id of the ToWorker message */
         uint64_t request_id;
         uint64_t ring_tail;
+        uint64_t spin_ns; /* time for which the worker polls after the reply */
         enum { DSW_CALL_RUNNING, DSW_CALL_QUEUED, DSW_CALL_PARKED } state;
         uint8_t *raw; /* queued: copy of the frame */
         size_t raw_size;
@@ -526,7 +527,8 @@ struct ds_worker {
         uint64_t active_wall_ns;    /* real time of the last activity of any session or completion */
         uint64_t waited_wall_ns;    /* real time of the last check of the sockets */
         int took;                   /* 1: records have been read from a ring since then */
-        uint64_t spin_ns;           /* polling time of the loop */
+        uint64_t spin_ns;           /* polling time of the loop after LS activity, 0 = the loop does not poll */
+        uint64_t follow_wall_ns;    /* real time until which the loop polls for more requests */
         uint64_t orphan_ns, kernel_ns, quiesce_ns, deadline_wall_ns;
         struct dsw_stirs stirs;
         uint64_t piece_ns;           /* expected duration of a graph piece, see graph_piece.h */
@@ -987,5 +989,7 @@ int dsw_clock_held(ds_worker *worker); /* whether a client stops virtual time */
 int dsw_loop_awaits(const ds_worker *worker); /* whether a session waits for one of the worker's threads */
 /* Sets the time bounds of worker.h, also at run time; 0 = none. */
 void dsw_loop_limits(ds_worker *worker, uint64_t orphan_ns, uint64_t kernel_ns, uint64_t quiesce_ns, uint64_t spin_ns);
+/* Polls for more requests for `ns` from now; 0 = does nothing. */
+void dsw_loop_follow(ds_worker *worker, uint64_t ns);
 /* Nanoseconds of real time after which the loop must check the clock again; UINT64_MAX = never. */
 uint64_t dsw_clock_wait_ns(ds_worker *worker);

@@ -9,7 +9,8 @@
  *
  * Before it sleeps, the worker sets page->asleep for every client whose ring it was polling and then checks the rings
  * once more. So either the worker sees a new record, or its writer sees the flag and signals the eventfd. While LS
- * sessions are active the worker polls instead of sleeping. An idle worker sleeps without a timeout.
+ * sessions are active, and for a moment after a request, the worker polls instead of sleeping. An idle worker sleeps
+ * without a timeout.
  */
 #include <assert.h>
 #include <errno.h>
@@ -191,6 +192,14 @@ void dsw_loop_limits(ds_worker *worker, uint64_t orphan_ns, uint64_t kernel_ns, 
         worker->quiesce_ns = quiesce_ns ? quiesce_ns : DSW_QUIESCE_NS;
         worker->kernel_ns = kernel_ns;
         worker->spin_ns = spin_ns ? spin_ns : loop_spin_ns(worker);
+        if (spin_ns == DS_WORKER_SPIN_NEVER)
+                worker->spin_ns = 0;
+}
+
+void dsw_loop_follow(ds_worker *worker, uint64_t ns)
+{
+        if (ns)
+                worker->follow_wall_ns = worker->wall_ns() + ns;
 }
 
 int ds_worker_new(const struct ds_worker_config *config, ds_worker **ret)
@@ -472,10 +481,13 @@ static int loop_device_works(const ds_worker *worker)
 /*
  * Whether to poll instead of sleeping. Sleep and wake-up take longer than a small kernel, so the worker polls for a
  * while after every LS activity. A device that cannot wake the worker is also polled while LS has work, and briefly
- * after any session's activity. So a client that launches and waits in a loop never meets a sleeping worker.
+ * after any session's activity. So a client that launches and waits in a loop never meets a sleeping worker. After a
+ * request the worker also polls for the time that the supervisor gives it, because requests follow each other.
  */
 static int loop_spins(const ds_worker *worker, uint64_t now)
 {
+        if (now < worker->follow_wall_ns)
+                return 1;
         if (worker->ls_active_wall_ns && now - worker->ls_active_wall_ns < worker->spin_ns)
                 return 1;
         if (worker->device_fd >= 0 || worker->spin_ns < DSW_SPIN_NS)
@@ -491,7 +503,8 @@ static int loop_has_frames(const ds_worker *worker)
 }
 
 /* While it polls a device that cannot wake it, the worker checks the sockets only now and then: a system call takes
- * as long as many polls. The best time is after a launch, because the GPU then works. */
+ * as long as many polls. The best time is after a launch, because the GPU then works. While the worker polls for more
+ * requests, it checks the sockets each time. */
 static int loop_skips_wait(ds_worker *worker)
 {
         const uint64_t interval = worker->took && !worker->more ? LOOP_LOOK_SOON_NS : LOOP_LOOK_NS;
@@ -500,7 +513,8 @@ static int loop_skips_wait(ds_worker *worker)
         if (worker->device_fd >= 0 || loop_has_frames(worker) || worker->stopping)
                 return 0;
         now = worker->wall_ns();
-        if (now - worker->waited_wall_ns < interval && (worker->more || loop_spins(worker, now)))
+        if (now >= worker->follow_wall_ns && now - worker->waited_wall_ns < interval &&
+                (worker->more || loop_spins(worker, now)))
                 return 1;
         worker->waited_wall_ns = now;
         worker->took = 0;

@@ -70,6 +70,16 @@ static int main_duration(const char *text, uint64_t unit_ns, uint64_t *ret)
         return 0;
 }
 
+/* Parses the polling time; 0 turns polling off. */
+static int main_spin(const char *text, uint64_t *ret)
+{
+        int r = main_duration(text, DS_NS_PER_US, ret);
+
+        if (!r && *ret == 0)
+                *ret = DS_WORKER_SPIN_NEVER;
+        return r;
+}
+
 static int main_mib(const char *text, uint64_t *ret)
 {
         uint32_t n;
@@ -104,7 +114,7 @@ static int main_option(int c, const char *arg, struct ds_worker_config *config)
         case 'q':
                 return main_duration(arg, DS_NS_PER_S, &config->quiesce_ns);
         case 's':
-                return main_duration(arg, DS_NS_PER_US, &config->spin_ns);
+                return main_spin(arg, &config->spin_ns);
         case 'e':
                 return main_duration(arg, DS_NS_PER_US, &config->evict_bound_ns);
         case 'g':

@@ -29,6 +29,7 @@ struct ds_device_ops;
 #define DS_WORKER_GRACE_NS (1500 * 1000000ULL) /* time that running work has after a SIGTERM */
 
 #define DSW_POOL_FOR_MAX 8u
+#define DS_WORKER_SPIN_NEVER UINT64_MAX
 
 struct ds_worker_config {
         int fd;                 /* socket to the supervisor; ds_worker_new() consumes it, also on failure */
@@ -46,7 +47,8 @@ struct ds_worker_config {
          * below 2^36. Ids that this process assigns are above those of earlier processes, so no id is used twice.
          */
         uint64_t life;
-        /* time for which the loop polls after LS activity; 0 = 50 us, or 20 ms on a GPU with CPUs to spare */
+        /* time for which the loop polls after LS activity; 0 = 50 us, or 20 ms on a GPU with CPUs to spare;
+         * DS_WORKER_SPIN_NEVER = none */
         uint64_t spin_ns;
         uint64_t orphan_ns;      /* time bound of a closing session's work; 0 = 10 s. See deadline.c */
         uint64_t kernel_ns;      /* time bound of any kernel; 0 = none */

@@ -335,7 +335,15 @@ sleeps() {
         if [ "$used" -lt 10 ]; then ok; else bad "$1: the idle daemon used $used % of a processor"; fi
 }
 
+# polls TEXT: the daemon's own figures about its polling
+polls() {
+        if "$build/detsharectl" --socket "$socket" status | grep -qF "polls for $1"; then ok; else bad "status: not $1"; fi
+}
+
+# With enough processors the daemon polls after requests, but not without any.
+export DETSHARE_CPUS=4
 if serve --device sim:h200; then
+        polls "0.05 ms after LS work, 0.05 ms after requests"
         sleeps "at first"
         "$build/detsharectl" --socket "$socket" set-policy fifo >/dev/null
         sleeps "after another policy"
@@ -349,6 +357,12 @@ if serve --device sim:h200; then
         sleeps "after another policy and a client"
         ends TERM 0 "SIGTERM"
 fi
+printf '[daemon]\nspin_us=0\n' >"$dir/spin.conf"
+if serve --device sim:h200 --config "$dir/spin.conf"; then
+        polls "0 ms after LS work, 0 ms after requests"
+        ends TERM 0 "SIGTERM"
+fi
+unset DETSHARE_CPUS
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -376,6 +376,8 @@ static inline void fw_message(ds_conn *conn, const Detshare__Internal__ToWorker 
 
         (void)ds_conn_take_fds(conn, fds, to->fds);
         from.id = to->id;
+        if (fw_does("polls") && to->spin_ns)
+                fw_log("may poll for %d us\n", (int)(to->spin_ns / DS_NS_PER_US));
         if (to->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_OPEN) {
                 struct ds_completion_page *page;
 
@@ -401,9 +403,9 @@ static inline void fw_message(ds_conn *conn, const Detshare__Internal__ToWorker 
         } else if (to->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_CALIBRATION) {
                 fw_log("calibration of %zu\n", to->calibration->n_cells);
         } else if (to->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_LIMITS) {
-                fw_log("limits %d %d %d %d\n", (int)(to->limits->orphan_ns / DS_NS_PER_MS),
+                fw_log("limits %d %d %d %d%s\n", (int)(to->limits->orphan_ns / DS_NS_PER_MS),
                         (int)(to->limits->kernel_ns / DS_NS_PER_MS), (int)(to->limits->quiesce_ns / DS_NS_PER_MS),
-                        (int)(to->limits->spin_ns / DS_NS_PER_US));
+                        (int)(to->limits->spin_ns / DS_NS_PER_US), to->limits->spin_never ? " never" : "");
         }
         for (int i = 0; i < 4; i++)
                 ds_close(fds[i]);

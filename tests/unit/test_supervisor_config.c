@@ -82,6 +82,7 @@ Test(config, every_key)
         cr_assert_str_eq(config.libcuda, "/lib/libcuda.so.1");
         cr_assert_str_eq(config.ptxas, "/opt/ptxas");
         cr_assert_eq(config.spin_us, 6);
+        cr_assert_eq(config.spin_never, 0);
         cr_assert_eq(config.transform, DS_TRANSFORM_NEVER);
         cr_assert_eq(config.evict_us, 250);
         cr_assert_eq(config.graph_piece_us, 150);
@@ -157,7 +158,7 @@ Test(config, errors_name_line_and_key)
         refuses("[daemon]\ntransform=often\n",
                 "test.conf:2: [daemon] transform: 'often' is neither always nor auto nor never");
         refuses("[daemon]\nspin_us=1000001\n",
-                "test.conf:2: [daemon] spin_us: '1000001' is not a number from 1 to 1000000");
+                "test.conf:2: [daemon] spin_us: '1000001' is not a number from 0 to 1000000");
         refuses("[limits]\nkernel_seconds=0\n",
                 "test.conf:2: [limits] kernel_seconds: '0' is not a number from 1 to 1000000");
         refuses("[class]\n\nls_uids=0,nobody-has-this-name\n",

@@ -637,6 +637,13 @@ Test(reload, the_worker_gets_the_new_limits, .timeout = 30)
         /* reading the same configuration again changes nothing, nor does a file with a mistake */
         kill(f.pid, SIGHUP);
         fx_await_log(&f, "limits 3000 4000 5000 7\n", 1);
+        put_config(&f, "[daemon]\npolicy=clever\nspin_us=0\n[policy clever]\na=1\nb=2\n");
+        kill(f.pid, SIGHUP);
+        fx_await_log(&f, "limits 0 0 0 0 never\n", 1);
+        put_config(&f, "[daemon]\npolicy=clever\nspin_us=7\n[limits]\norphan_seconds=3\nkernel_seconds=4\n"
+                       "quiesce_seconds=5\n[policy clever]\na=1\nb=2\n");
+        kill(f.pid, SIGHUP);
+        fx_await_log(&f, "limits 3000 4000 5000 7\n", 1);
         put_config(&f, "[daemon]\npolicy=other\n[limits]\nnonsense=1\n");
         kill(f.pid, SIGHUP);
         cr_assert_eq(kill((pid_t)pid, SIGKILL), 0);

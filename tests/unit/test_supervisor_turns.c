@@ -217,7 +217,7 @@ Test(turns, answers_count)
         ask(1, 1, 1);
         uv_run(&fx.loop, UV_RUN_NOWAIT);
         cr_assert_eq(fx.total, 2);
-        ds_turns_spent(&fx.lines[0], now, 60 * DS_NS_PER_MS);
+        ds_turns_spent(&fx.turns, &fx.lines[0], now, 60 * DS_NS_PER_MS);
         cr_assert_geq(fx.lines[0].due_ns, now + 40 * DS_NS_PER_MS - 1);
         ask(0, 1, 1);
         uv_run(&fx.loop, UV_RUN_NOWAIT);
@@ -233,7 +233,7 @@ Test(turns, a_debt_is_bounded)
 {
         const uint64_t now = uv_hrtime();
 
-        ds_turns_spent(&fx.lines[0], now, 600 * DS_NS_PER_S);
+        ds_turns_spent(&fx.turns, &fx.lines[0], now, 600 * DS_NS_PER_S);
         cr_assert_leq(fx.lines[0].due_ns, now + DS_NS_PER_S / 4);
         fx.turns.shared_ns = now;
         ask(0, 1, 1);

@@ -803,6 +803,117 @@ Test(worker_loop, waiters_are_woken_only_when_they_said_so, .timeout = 60)
         wt_close(t);
 }
 
+/* Sends a request after which the worker may poll for spin_ns. */
+static uint64_t send_polling(struct wt *t, struct wt_client *client, wt_request *request, uint64_t spin_ns)
+{
+        Detshare__Internal__Call call = DETSHARE__INTERNAL__CALL__INIT;
+        wt_message message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+
+        request->ring_tail = client->tail;
+        call.session = client->id;
+        call.request = request;
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_CALL;
+        message.call = &call;
+        message.spin_ns = spin_ns;
+        return wt_send(t, &message, NULL, 0);
+}
+
+static uint64_t send_info(struct wt *t, struct wt_client *client, uint64_t spin_ns)
+{
+        WT_REQUEST(info, MEM_INFO, mem_info, MemInfo, MEM_INFO, .base = {0});
+
+        return send_polling(t, client, &info, spin_ns);
+}
+
+/* Whether the worker, which has nothing to do, goes to sleep: then every turn takes its time limit. */
+static int sleeps(struct wt *t)
+{
+        const double begin = wt_machine_s();
+
+        for (int i = 0; i < 25; i++)
+                wt_turn(t, 4);
+        return wt_machine_s() - begin > 0.05;
+}
+
+/* After a request of a best-effort client the worker polls for the time that the supervisor gives. */
+Test(worker_loop, polls_after_requests, .timeout = 60)
+{
+        struct wt *t = wt_open(TIMING);
+        struct wt_client client = wt_client(t, 1, DETSHARE__CLASS__BE);
+
+        cr_assert_eq(wt_status(t, send_info(t, &client, 0)), 0);
+        wt_settle(t);
+        cr_assert(sleeps(t), "without such a time it sleeps");
+        cr_assert_eq(wt_status(t, send_info(t, &client, 50 * DS_NS_PER_US)), 0);
+        wt_settle(t);
+        cr_assert(!sleeps(t));
+        wt_wall += 40 * DS_NS_PER_US;
+        cr_assert_eq(wt_status(t, send_info(t, &client, 50 * DS_NS_PER_US)), 0);
+        wt_settle(t);
+        wt_wall += 40 * DS_NS_PER_US;
+        cr_assert(!sleeps(t), "each request begins the time again");
+        wt_wall += 10 * DS_NS_PER_US;
+        cr_assert(sleeps(t));
+        wt_client_close(t, &client);
+        wt_close(t);
+}
+
+/* The time to poll begins again with a reply that comes late. */
+Test(worker_loop, polls_after_late_replies, .timeout = 60)
+{
+        struct wt *t = wt_open(FUNCTIONAL);
+        struct wt_client client = wt_client(t, 1, DETSHARE__CLASS__BE);
+        WT_REQUEST(sync, SYNC, sync, Sync, SYNC, .all = 1);
+        uint64_t module, spins, id;
+
+        wt_attach(t, &client);
+        cr_assert_eq(wt_module(t, &client, DT_PTX, &module), 0);
+        spins = wt_kernel(t, &client, module, "spins");
+        wt_push_launch(&client, 0, spins, 1, 1, NULL, 0);
+        id = send_polling(t, &client, &sync, 50 * DS_NS_PER_US);
+        wt_settle(t);
+        cr_assert_null(wt_take(t, id));
+        wt_wall += 60 * DS_NS_PER_US;
+        cr_assert_eq(wt_status(t, wt_send_close(t, &client)), 0);
+        cr_assert_eq(wt_status(t, id), DETSHARE__STATUS__NO_SUCH);
+        cr_assert(!sleeps(t));
+        wt_wall += 50 * DS_NS_PER_US;
+        cr_assert(sleeps(t));
+        wt_client_unmap(&client);
+        wt_close(t);
+}
+
+static uint64_t set_spin(struct wt *t, uint64_t spin_ns, int never)
+{
+        Detshare__Internal__WorkerLimits limits = DETSHARE__INTERNAL__WORKER_LIMITS__INIT;
+        wt_message message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+
+        limits.spin_ns = spin_ns;
+        limits.spin_never = never;
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_LIMITS;
+        message.limits = &limits;
+        wt_send(t, &message, NULL, 0);
+        wt_settle(t);
+        return t->worker->spin_ns;
+}
+
+/* A reload changes how long the worker polls after latency-sensitive work, and turns that off. */
+Test(worker_loop, a_reload_turns_polling_off, .timeout = 60)
+{
+        struct wt *t = wt_open(TIMING);
+        struct wt_client client = wt_client(t, 1, DETSHARE__CLASS__LS);
+
+        cr_assert_eq(set_spin(t, 7000, 0), 7000);
+        cr_assert_eq(wt_status(t, send_info(t, &client, 0)), 0);
+        cr_assert(!sleeps(t));
+        cr_assert_eq(set_spin(t, 0, 1), 0);
+        cr_assert_eq(wt_status(t, send_info(t, &client, 0)), 0);
+        cr_assert(sleeps(t));
+        cr_assert_eq(set_spin(t, 0, 0), DSW_SPIN_NS);
+        wt_client_close(t, &client);
+        wt_close(t);
+}
+
 /* The worker announces that it sleeps; it finds a record that came in between without a wake-up all the same. */
 Test(worker_loop, says_when_it_sleeps, .timeout = 60)
 {

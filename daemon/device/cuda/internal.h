@@ -13,7 +13,7 @@
  *  output.c    printf and assert                        flush.c     the thread that waits for text
  *  fault.c     a lost context and its cause             staging.c   copies between two host buffers
  *  loader.c    the thread that reads libraries          kernel.c    their kernels
- *  form.c      slices, and workers that let go          launcher.c  the thread that launches kernels
+ *  form.c      slices, and workers that let go          launcher.c  threads that launch kernels
  *
  * Everything runs on one thread, except flush.c, loader.c and launcher.c. Nothing blocks except the calls marked [stops] in
  * device.h, and the work of open before serving. The laws of the shared context (docs/ARCHITECTURE.md): nothing is
@@ -541,23 +541,23 @@ void cuda_counters_tend(ds_device *device, uint64_t now_ns);
 uint64_t *cuda_counter_of(const ds_device *device, const struct cuda_stream *stream);
 
 /*
- * launcher.c: the thread that makes driver calls of launches. The functions are the owner's.
+ * launcher.c: threads that make driver calls of launches. The functions are the owner's.
  */
 /* 0, also where there is to be no thread; or a negative errno */
 int cuda_launcher_init(ds_device *device);
 void cuda_launcher_free(ds_device *device);
-/* 1: this call must or should be passed to the thread. followed: more work is queued behind the launch. */
+/* 1: this call must or should be passed to a thread. followed: more work is queued behind the launch. */
 int cuda_launcher_takes(
         ds_device *device, const struct cuda_stream *stream, const struct cuda_call *call, int followed);
 /* Passes the call on. Waits while the ring is full. The driver's refusal becomes the job's status. */
 void cuda_launcher_pass(
         ds_device *device, struct cuda_stream *stream, struct cuda_job *job, const struct cuda_call *call);
-/* Waits until the thread has made all calls of the stream. Needed before any other driver call with the stream. */
+/* Waits until the threads have made all calls of the stream. Needed before any other driver call with the stream. */
 void cuda_launcher_settle(ds_device *device, const struct cuda_stream *stream);
-/* Takes the results of calls that the thread has made. */
+/* Takes the results of calls that the threads have made. */
 void cuda_launcher_collect(ds_device *device);
-/* 1: the call of this number has not been collected. */
-int cuda_launcher_has(const ds_device *device, uint64_t number);
+/* 1: the stream's call of this number has not been collected; 0 also if number is 0. */
+int cuda_launcher_has(const ds_device *device, const struct cuda_stream *stream, uint64_t number);
 
 /* clock.c: converts the GPU's times to those of now() */
 int cuda_clock_init(ds_device *device);

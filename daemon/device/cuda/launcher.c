@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The thread that launches kernels while the worker decides about the next ones
+ * Threads that launch kernels while the worker decides about the next ones
  *
  * The driver needs 2 to 3 us for a launch, and the worker about as long for everything else that belongs to it. While
- * launches follow each other closely, the worker passes their driver calls to this thread, so that both go on at the
+ * launches follow each other closely, the worker passes their driver calls to threads, so that all this goes on at the
  * same time. A single launch does not take this way: passing it on would only cost time.
  *
- * Calls are passed through a ring of one writer and one reader, with the parameters copied, and are made in the order
- * in which they were passed. The ring has calls of one stream at a time: meanwhile the owner makes those of other
- * streams itself, so that no stream waits for another one's row. A stream's other work does not take the ring: it waits
- * until the ring has none of the stream's launches (cuda_launcher_settle). So the order of every stream stays. If the
- * ring is full, the owner waits for one launch, as it would wait in the driver.
+ * Each thread has a ring of one writer and one reader. Calls are passed with a copy of their parameters, and made in the
+ * order in which they were passed. A stream always uses the same ring, and the ring has calls of one stream at a time:
+ * meanwhile the owner makes those of the ring's other streams itself, so that no stream waits for another one's row. A
+ * stream's other work does not take the ring: it waits until the ring has none of the stream's launches
+ * (cuda_launcher_settle). So the order of every stream stays. If the ring is full, the owner waits for one launch, as it
+ * would wait in the driver.
  *
  * The owner learns of a driver's refusal when it collects the calls that have been made. A job that was passed never
  * completes before it has been collected. A refused job completes with the driver's error.
  *
- * The thread sleeps, except for LAUNCHER_SPIN_NS after its last launch. The owner wakes it when launches of one stream
- * follow each other. On a machine with few processors there is no such thread: it would take a processor from the
- * programs. DETSHARE_LAUNCH_THREAD in the environment decides otherwise: never, or always, which passes every launch
- * that may be passed.
+ * A thread sleeps, except for LAUNCHER_SPIN_NS after its last launch. The owner wakes it when launches of its streams
+ * follow each other. There is a thread for eight processors, at most LAUNCHER_THREADS; on a machine with few processors
+ * there is none, because it would take a processor from the programs. DETSHARE_LAUNCH_THREAD in the environment decides
+ * otherwise: never, or always, which passes every launch that may be passed.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -33,7 +34,9 @@
 #include "util/error.h"
 
 #define LAUNCHER_CALLS 16 /* calls in the ring: a stream's other work waits for at most so many */
-#define LAUNCHER_CPUS 4
+#define LAUNCHER_THREADS 4
+#define LAUNCHER_CPUS 4                       /* processors below which there is no thread */
+#define LAUNCHER_CPUS_MORE 8                  /* processors for each thread */
 #define LAUNCHER_STREAK 24                    /* launches in a row after which the thread is woken */
 #define LAUNCHER_GAP_NS (20 * DS_NS_PER_US)   /* longest pause between two launches in a row */
 #define LAUNCHER_SPIN_NS (100 * DS_NS_PER_US) /* time after a launch for which the thread polls for the next one */
@@ -49,11 +52,9 @@ struct passed {
         uint8_t params[CUDA_CALL_PARAMS];
 };
 
-struct cuda_launcher {
+struct ring {
         pthread_t thread;
-        const struct ds_cuda_driver *driver;
-        CUcontext context;
-        int always;
+        struct cuda_launcher *launcher;
         sem_t wake;
         /* numbers of calls, from 1: passed by the owner, and made by the thread */
         _Atomic uint64_t n_passed, n_made;
@@ -61,7 +62,15 @@ struct cuda_launcher {
         /* the owner's own: calls collected, and launches in a row until last_ns */
         uint64_t n_collected, last_ns;
         uint32_t streak;
-        struct passed ring[LAUNCHER_CALLS];
+        struct passed calls[LAUNCHER_CALLS];
+};
+
+struct cuda_launcher {
+        const struct ds_cuda_driver *driver;
+        CUcontext context;
+        int always;
+        unsigned n; /* rings whose threads run */
+        struct ring rings[LAUNCHER_THREADS];
 };
 
 static uint64_t launcher_now(void)
@@ -87,12 +96,12 @@ static void launcher_pause(unsigned turn)
 /* --- the thread --------------------------------------------------------------------------------------------------- */
 
 /* Polls until a call is there. 0: none came for LAUNCHER_SPIN_NS, or the thread must end. */
-static int thread_polls(struct cuda_launcher *launcher, uint64_t made)
+static int thread_polls(struct ring *ring, uint64_t made)
 {
         uint64_t until = launcher_now() + LAUNCHER_SPIN_NS;
 
-        for (unsigned i = 1; !atomic_load_explicit(&launcher->ends, memory_order_relaxed); i++) {
-                if (atomic_load_explicit(&launcher->n_passed, memory_order_acquire) != made)
+        for (unsigned i = 1; !atomic_load_explicit(&ring->ends, memory_order_relaxed); i++) {
+                if (atomic_load_explicit(&ring->n_passed, memory_order_acquire) != made)
                         return 1;
                 launcher_pause(i);
                 if (i % LAUNCHER_LOOKS == 0 && launcher_now() >= until)
@@ -102,58 +111,66 @@ static int thread_polls(struct cuda_launcher *launcher, uint64_t made)
 }
 
 /* Sleeps until the owner wakes the thread, unless the owner has passed a call in the last moment. */
-static void thread_sleeps(struct cuda_launcher *launcher, uint64_t made)
+static void thread_sleeps(struct ring *ring, uint64_t made)
 {
-        atomic_store(&launcher->awake, 0);
-        if (atomic_load(&launcher->n_passed) == made && !atomic_load(&launcher->ends))
-                while (sem_wait(&launcher->wake))
+        atomic_store(&ring->awake, 0);
+        if (atomic_load(&ring->n_passed) == made && !atomic_load(&ring->ends))
+                while (sem_wait(&ring->wake))
                         ;
-        atomic_store(&launcher->awake, 1);
+        atomic_store(&ring->awake, 1);
 }
 
 static void *thread_main(void *arg)
 {
-        struct cuda_launcher *launcher = arg;
+        struct ring *ring = arg;
+        const struct cuda_launcher *launcher = ring->launcher;
         uint64_t made = 0;
         int taken;
 
         launcher->driver->cuCtxSetCurrent_fn(launcher->context);
-        while (!atomic_load(&launcher->ends)) {
-                struct passed *passed = &launcher->ring[made % LAUNCHER_CALLS];
+        while (!atomic_load(&ring->ends)) {
+                struct passed *passed = &ring->calls[made % LAUNCHER_CALLS];
 
-                if (!thread_polls(launcher, made)) {
-                        thread_sleeps(launcher, made);
+                if (!thread_polls(ring, made)) {
+                        thread_sleeps(ring, made);
                         continue;
                 }
                 passed->result = cuda_call_make(launcher->driver, &passed->call, 1, &taken);
-                atomic_store_explicit(&launcher->n_made, ++made, memory_order_release);
+                atomic_store_explicit(&ring->n_made, ++made, memory_order_release);
         }
         return NULL;
 }
 
 /* --- its beginning and end ---------------------------------------------------------------------------------------- */
 
-/* 1: there is to be a thread. */
-static int launcher_wanted(int *ret_always)
+/* Number of threads that there are to be. */
+static unsigned launcher_wanted(int *ret_always)
 {
         const char *told = getenv("DETSHARE_LAUNCH_THREAD");
+        unsigned cpus = 0;
         cpu_set_t set;
 
         *ret_always = told && !strcmp(told, "always");
         if (told && !strcmp(told, "never"))
                 return 0;
-        return *ret_always || (sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) >= LAUNCHER_CPUS);
+        if (*ret_always)
+                return 2;
+        if (sched_getaffinity(0, sizeof(set), &set) == 0)
+                cpus = (unsigned)CPU_COUNT(&set);
+        return cpus < LAUNCHER_CPUS ? 0 : DS_MIN(DS_MAX(cpus / LAUNCHER_CPUS_MORE, 1u), LAUNCHER_THREADS);
 }
 
-/* Starts the thread with all signals blocked. 0 or a negative errno. */
-static int launcher_start(struct cuda_launcher *launcher)
+/* Starts the ring's thread with all signals blocked. 0 or a negative errno. */
+static int ring_start(struct cuda_launcher *launcher, struct ring *ring)
 {
         sigset_t all, before;
         int r;
 
+        ring->launcher = launcher;
+        sem_init(&ring->wake, 0, 0);
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &before);
-        r = pthread_create(&launcher->thread, NULL, thread_main, launcher);
+        r = pthread_create(&ring->thread, NULL, thread_main, ring);
         pthread_sigmask(SIG_SETMASK, &before, NULL);
         return -r;
 }
@@ -161,23 +178,36 @@ static int launcher_start(struct cuda_launcher *launcher)
 int cuda_launcher_init(ds_device *device)
 {
         struct cuda_launcher *launcher;
-        int always, r;
+        unsigned n;
+        int always, r = 0;
 
-        if (!device->counters || !launcher_wanted(&always))
+        n = device->counters ? launcher_wanted(&always) : 0;
+        if (!n)
                 return 0;
-        launcher = ds_alloc0(1, sizeof(*launcher));
+        launcher = device->launcher = ds_alloc0(1, sizeof(*launcher));
         if (!launcher)
                 return ds_error_origin(-ENOMEM);
         launcher->driver = &device->driver;
         launcher->context = device->primary;
         launcher->always = always;
-        sem_init(&launcher->wake, 0, 0);
-        r = launcher_start(launcher);
-        if (r) {
-                ds_free(launcher);
-                return ds_error_origin(r);
+        for (; launcher->n < n && !r; launcher->n += !r)
+                r = ring_start(launcher, &launcher->rings[launcher->n]);
+        if (!r)
+                return 0;
+        cuda_launcher_free(device);
+        return ds_error_origin(r);
+}
+
+/* Ends the ring's thread. 0: it stays in the driver until the process ends. */
+static int ring_end(struct ring *ring, const struct timespec *until)
+{
+        atomic_store(&ring->ends, 1);
+        sem_post(&ring->wake);
+        if (!pthread_timedjoin_np(ring->thread, NULL, until)) {
+                sem_destroy(&ring->wake);
+                return 1;
         }
-        device->launcher = launcher;
+        pthread_detach(ring->thread);
         return 0;
 }
 
@@ -185,30 +215,31 @@ void cuda_launcher_free(ds_device *device)
 {
         struct cuda_launcher *launcher = DS_TAKE_PTR(device->launcher);
         struct timespec until;
+        unsigned ended = 0;
 
         if (!launcher)
                 return;
-        atomic_store(&launcher->ends, 1);
-        sem_post(&launcher->wake);
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_sec += LAUNCHER_END_S;
-        if (pthread_timedjoin_np(launcher->thread, NULL, &until)) {
-                pthread_detach(launcher->thread); /* it stays in the driver until the process ends */
-                return;
-        }
-        sem_destroy(&launcher->wake);
-        ds_free(launcher);
+        for (unsigned i = 0; i < launcher->n; i++)
+                ended += (unsigned)ring_end(&launcher->rings[i], &until);
+        if (ended == launcher->n)
+                ds_free(launcher);
 }
 
 /* --- the owner's side --------------------------------------------------------------------------------------------- */
 
-void cuda_launcher_collect(ds_device *device)
+static struct ring *ring_of(const ds_device *device, const struct cuda_stream *stream)
 {
-        struct cuda_launcher *launcher = device->launcher;
-        uint64_t made = launcher ? atomic_load_explicit(&launcher->n_made, memory_order_acquire) : 0;
+        return &device->launcher->rings[stream->id % device->launcher->n];
+}
 
-        while (launcher && launcher->n_collected < made) {
-                struct passed *passed = &launcher->ring[launcher->n_collected++ % LAUNCHER_CALLS];
+static void ring_collect(ds_device *device, struct ring *ring)
+{
+        uint64_t made = atomic_load_explicit(&ring->n_made, memory_order_acquire);
+
+        while (ring->n_collected < made) {
+                struct passed *passed = &ring->calls[ring->n_collected++ % LAUNCHER_CALLS];
 
                 if (!passed->result)
                         continue;
@@ -221,59 +252,66 @@ void cuda_launcher_collect(ds_device *device)
         }
 }
 
-int cuda_launcher_has(const ds_device *device, uint64_t number)
+void cuda_launcher_collect(ds_device *device)
 {
-        return device->launcher && number > device->launcher->n_collected;
+        for (unsigned i = 0; device->launcher && i < device->launcher->n; i++)
+                ring_collect(device, &device->launcher->rings[i]);
+}
+
+int cuda_launcher_has(const ds_device *device, const struct cuda_stream *stream, uint64_t number)
+{
+        return number && device->launcher && number > ring_of(device, stream)->n_collected;
 }
 
 void cuda_launcher_settle(ds_device *device, const struct cuda_stream *stream)
 {
-        for (unsigned i = 0; cuda_launcher_has(device, stream->passed); i++) {
+        for (unsigned i = 0; cuda_launcher_has(device, stream, stream->passed); i++) {
                 launcher_pause(i);
-                cuda_launcher_collect(device);
+                ring_collect(device, ring_of(device, stream));
         }
 }
 
 /* Whether launches follow each other so closely that passing them pays. Wakes the thread for the next ones. */
-static int launcher_pays(struct cuda_launcher *launcher, uint64_t now_ns)
+static int ring_pays(struct ring *ring, uint64_t now_ns)
 {
-        launcher->streak = now_ns - launcher->last_ns < LAUNCHER_GAP_NS ? launcher->streak + 1 : 0;
-        launcher->last_ns = now_ns;
-        if (launcher->always)
+        ring->streak = now_ns - ring->last_ns < LAUNCHER_GAP_NS ? ring->streak + 1 : 0;
+        ring->last_ns = now_ns;
+        if (ring->launcher->always)
                 return 1;
-        if (launcher->streak < LAUNCHER_STREAK)
+        if (ring->streak < LAUNCHER_STREAK)
                 return 0;
-        if (atomic_load_explicit(&launcher->awake, memory_order_relaxed))
+        if (atomic_load_explicit(&ring->awake, memory_order_relaxed))
                 return 1;
-        if (launcher->streak % LAUNCHER_STREAK == 0)
-                sem_post(&launcher->wake);
+        if (ring->streak % LAUNCHER_STREAK == 0)
+                sem_post(&ring->wake);
         return 0;
 }
 
 int cuda_launcher_takes(ds_device *device, const struct cuda_stream *stream, const struct cuda_call *call, int followed)
 {
-        struct cuda_launcher *launcher = device->launcher;
+        struct ring *ring;
 
-        if (!launcher || call->size > CUDA_CALL_PARAMS)
+        if (!device->launcher || call->size > CUDA_CALL_PARAMS)
                 return 0;
-        if (cuda_launcher_has(device, stream->passed))
+        ring = ring_of(device, stream);
+        if (cuda_launcher_has(device, stream, stream->passed))
                 return 1;
-        cuda_launcher_collect(device);
-        if (launcher->n_collected != atomic_load_explicit(&launcher->n_passed, memory_order_relaxed))
+        ring_collect(device, ring);
+        if (ring->n_collected != atomic_load_explicit(&ring->n_passed, memory_order_relaxed))
                 return 0;
-        return (followed || launcher->always) && launcher_pays(launcher, cuda_now(device));
+        return (followed || device->launcher->always) && ring_pays(ring, cuda_now(device));
 }
 
 void cuda_launcher_pass(
         ds_device *device, struct cuda_stream *stream, struct cuda_job *job, const struct cuda_call *call)
 {
-        struct cuda_launcher *launcher = device->launcher;
-        uint64_t number = atomic_load_explicit(&launcher->n_passed, memory_order_relaxed);
-        struct passed *passed = &launcher->ring[number % LAUNCHER_CALLS];
+        struct ring *ring = ring_of(device, stream);
+        uint64_t number = atomic_load_explicit(&ring->n_passed, memory_order_relaxed);
+        struct passed *passed = &ring->calls[number % LAUNCHER_CALLS];
 
-        for (unsigned i = 0; number - launcher->n_collected >= LAUNCHER_CALLS; i++) {
+        for (unsigned i = 0; number - ring->n_collected >= LAUNCHER_CALLS; i++) {
                 launcher_pause(i);
-                cuda_launcher_collect(device);
+                ring_collect(device, ring);
         }
         passed->call = *call;
         passed->job = job;
@@ -284,7 +322,7 @@ void cuda_launcher_pass(
         passed->call.params = passed->params;
         passed->call.config.attrs = passed->attributes;
         job->passed = stream->passed = number + 1;
-        atomic_store(&launcher->n_passed, number + 1);
-        if (!atomic_load(&launcher->awake))
-                sem_post(&launcher->wake);
+        atomic_store(&ring->n_passed, number + 1);
+        if (!atomic_load(&ring->awake))
+                sem_post(&ring->wake);
 }

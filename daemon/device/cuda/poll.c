@@ -224,7 +224,7 @@ static int head_is_done(ds_device *device, const struct cuda_stream *stream)
         const struct cuda_job *job = stream->head;
         CUresult result;
 
-        if (cuda_launcher_has(device, job->passed)) /* the driver may have refused it */
+        if (cuda_launcher_has(device, stream, job->passed)) /* the driver may have refused it */
                 return 0;
         if (device->counters)
                 return cuda_counter(device, stream) >= job->number;

@@ -183,7 +183,7 @@ void cuda_stream_tell(ds_device *device, struct cuda_stream *stream, uint64_t no
         CUresult result;
 
         if (stream->marked == stream->issued || device->lost || cuda_counter(device, stream) < stream->asked ||
-                cuda_launcher_has(device, stream->passed))
+                cuda_launcher_has(device, stream, stream->passed))
                 return;
         if (stream->issued - stream->marked < LATE_IDLE && stream->tail && now_ns < stream->tail->submit_ns + LATE_NS)
                 return;

@@ -272,7 +272,7 @@ $(BUILD)/tsan/daemon/worker/pages.o: | $(proto_hdr)
 -include $(BUILD)/tsan/daemon/worker/pages.d
 $(BUILD)/tests/race/pages_race: $(BUILD)/tsan/daemon/worker/pages.o
 # The supervisor's threads, which close descriptors that clients sent.
-foreign_tsan := $(patsubst %,$(BUILD)/tsan/daemon/supervisor/%.o,foreign charge deadline rate rules turns)
+foreign_tsan := $(patsubst %,$(BUILD)/tsan/daemon/supervisor/%.o,foreign charge deadline rate rules spin turns)
 $(foreign_tsan): | $(proto_hdr)
 -include $(foreign_tsan:.o=.d)
 $(BUILD)/tests/race/foreign_race: $(foreign_tsan)

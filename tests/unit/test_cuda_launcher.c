@@ -97,7 +97,7 @@ Test(cuda_launcher, a_full_ring_loses_nothing)
         dt_close(t);
 }
 
-/* What one stream waits for in another has been launched before. */
+/* The work of another stream that a stream waits for has been launched before. */
 Test(cuda_launcher, fences_wait_for_passed_launches)
 {
         struct dt *t = open_with("always", NULL);
@@ -161,7 +161,7 @@ Test(cuda_launcher, a_lost_context_is_noticed)
         t->ops->close(t->device);
 }
 
-/* With few processors the device launches itself, as where it is told so. */
+/* With few processors, or with DETSHARE_LAUNCH_THREAD=never, the device has no thread. */
 Test(cuda_launcher, there_is_a_thread_where_processors_are_left)
 {
         cpu_set_t one;

@@ -402,7 +402,7 @@ int cuda_memset_check(ds_device *device, const struct cuda_space *space, const s
 
 /*
  * The driver calls of a launch, in this order: the write of a number to the stream's counter, an event, the launch,
- * another event, another number. What is 0 or NULL is left out.
+ * another event, another number. Values of 0 and NULL are left out.
  */
 #define CUDA_CALL_ATTRIBUTES 2
 #define CUDA_CALL_PARAMS 1024u /* most bytes of parameters of a call that the launcher takes */

@@ -41,6 +41,7 @@
 #define DS_EVENTS_MAX 8192u         /* timed events per session */
 #define DS_PAGE_BYTES 16384u
 #define DS_EVENT_TIMES 256u /* timed events whose times fit in the page; a power of two */
+#define DS_SPARES 8u        /* allocations that a client may offer at once */
 #define DS_HOST_CALLS 64u   /* maximum number of host functions that are due at once; a power of two */
 /* Position in a memory token of the offset and the size of the memory within its slab: two words of 8 bytes, which the
  * client that exports the memory may change */
@@ -69,11 +70,10 @@ struct ds_ring_header {
         /* arrival of the client's next request on the device's clock, ns, as the client states it; 0: not stated */
         _Atomic uint64_t arrival_ns;
         /*
-         * Address of a device allocation that the client does not use, and that the worker may free when another
-         * session
-         * needs memory; 0: none. The client offers the allocation, and either side takes it by changing the word to 0.
+         * Addresses of device allocations that the client does not use, and that the worker may free when memory is
+         * needed; 0: none. The client offers an allocation, and either side takes it by changing the word to 0.
          */
-        _Alignas(64) _Atomic uint64_t spare;
+        _Alignas(64) _Atomic uint64_t spare[DS_SPARES];
 };
 
 _Static_assert(sizeof(struct ds_ring_header) <= DS_RING_HEADER, "the ring's header has grown into its slots");

@@ -135,14 +135,17 @@ int dsc__attach_locked(dsc_session *s)
         s->submit.objects = answer.reply->attach->objects;
         if (!s->submit.kept)
                 check_lost(s);
-        const uint64_t spare = dsc__spare_leave_locked(s);
+        s->memory.spare_bytes = answer.reply->attach->spare_bytes;
+        uint64_t spare[DS_SPARES];
+        dsc__spare_leave_locked(s, spare);
         r = take_attachment(s, &answer);
         dsc__answer_clear(&answer);
         if (r) {
                 dsc__lose(s);
                 return r;
         }
-        atomic_store(&s->ring_header->spare, spare);
+        for (uint32_t i = 0; i < DS_SPARES; i++)
+                atomic_store(&s->ring_header->spare[i], spare[i]);
         resynchronise(s);
         if (!s->submit.kept)
                 dsc__streams_renew_locked(s);

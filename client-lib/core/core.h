@@ -117,11 +117,12 @@ int dsc_managed_alloc(dsc_session *s, uint64_t bytes, void **ret);
 /* Returns the kind of memory at an address: 0 unknown, 1 device, 2 pinned; and base and size of its allocation. */
 int dsc_lookup(dsc_session *s, uint64_t address, uint64_t *ret_base, uint64_t *ret_size);
 /*
- * Memory that the program does not use, of at most one allocation. dsc_mem_offer() lets the daemon take the allocation
- * for other sessions; the allocation leaves the table of dsc_lookup(). 0: it cannot be offered. dsc_mem_withdraw() gets
- * it back, dsc_mem_offered() says if that would succeed. 0: the daemon has taken it, and the address may be in use
- * again.
+ * Memory that the program does not use. dsc_mem_offer() lets the daemon take the allocation for other sessions; the
+ * allocation leaves the table of dsc_lookup(). 0: it cannot be offered: too many are, or it was exported.
+ * dsc_mem_withdraw() gets it back, dsc_mem_offered() says if that would succeed. 0: the daemon has taken it, and the
+ * address may be in use again. dsc_mem_offer_most(): most bytes that should be offered, together; 0: one chunk.
  */
+uint64_t dsc_mem_offer_most(dsc_session *s);
 int dsc_mem_offer(dsc_session *s, uint64_t address);
 int dsc_mem_offered(dsc_session *s, uint64_t address);
 int dsc_mem_withdraw(dsc_session *s, uint64_t address);

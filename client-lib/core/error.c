@@ -10,7 +10,7 @@
 
 #include "core/internal.h"
 
-static __thread char last_message[4200];
+static __thread char last_message[DSC__MESSAGE_BYTES];
 
 const char *dsc_message(void)
 {

@@ -56,6 +56,7 @@
 /* interval at which a thread that does not read the socket checks that the daemon still runs */
 #define DSC__ALIVE_NS 50000000u
 #define DSC__FDS_QUEUE 16u          /* most received file descriptors that wait for their answer */
+#define DSC__MESSAGE_BYTES 4200u    /* size of the buffer behind dsc_message() */
 #define DSC__SPARE_BYTES (1u << 20) /* size of the spare memory: enough for any unpacked answer of the daemon */
 
 struct dsc__rpc;
@@ -133,6 +134,7 @@ struct dsc__range {
         uint64_t base, size;
         uint32_t kind;
         uint64_t module; /* module of a GLOBAL range */
+        bool exported;   /* true: other processes may use the memory, also when it is freed */
 };
 
 struct dsc__arena;
@@ -146,7 +148,9 @@ struct dsc__memory {
         pthread_rwlock_t table;    /* protects the ranges */
         struct dsc__range *ranges; /* sorted by base */
         size_t n_ranges, n_space;
-        struct dsc__range spare; /* allocation that the daemon may take; size 0: none; protected by submit.lock */
+        /* allocations that the daemon may take, as in the ring's header; size 0: none; protected by submit.lock */
+        struct dsc__range spares[DS_SPARES];
+        uint64_t spare_bytes; /* AttachReply.spare_bytes; protected by submit.lock */
         pthread_mutex_t arena_lock;
         struct dsc__arena *arena;
         struct {
@@ -446,8 +450,14 @@ bool dsc__in_pinned_half(const dsc_session *s, uint64_t address, uint64_t bytes)
 void dsc__pinned_unmap(dsc_session *s, uint64_t address, uint64_t bytes);
 int dsc__table_add(dsc_session *s, const struct dsc__range *range);
 void dsc__table_drop_module(dsc_session *s, uint64_t module);
-/* The address in the ring header's `spare`, or 0, moves from an old ring to a new one. With submit.lock held. */
-uint64_t dsc__spare_leave_locked(dsc_session *s);
+void dsc__table_export(dsc_session *s, uint64_t base); /* marks the allocation at base as exported */
+/*
+ * 1: an allocation that failed with this error may succeed now, because the daemon has taken memory back that programs
+ * keep without using it. *nap_ns: 0 at first; each call sleeps longer, and the last one returns 0.
+ */
+bool dsc__memory_comes(dsc_session *s, int error, uint64_t bytes, uint32_t *nap_ns);
+/* The addresses in the ring header's `spare` move from an old ring to a new one. With submit.lock held. */
+void dsc__spare_leave_locked(dsc_session *s, uint64_t ret[DS_SPARES]);
 void dsc__table_clear(dsc_session *s); /* removes all ranges from the table and unmaps the pinned ones */
 
 /* --- vmm.c --- */

@@ -14,9 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/internal.h"
+
+/* naps between tries to allocate memory that others keep without using it: the work of its owner may run */
+#define NAP_MIN_NS 1000000u
+#define NAP_MAX_NS 64000000u
 
 int dsc__memory_init(struct dsc__memory *memory)
 {
@@ -124,6 +129,16 @@ void dsc__table_clear(dsc_session *s)
         pthread_rwlock_unlock(&m->table);
 }
 
+void dsc__table_export(dsc_session *s, uint64_t base)
+{
+        struct dsc__memory *m = &s->memory;
+        pthread_rwlock_wrlock(&m->table);
+        const size_t at = above(m, base);
+        if (at > 0)
+                m->ranges[at - 1].exported = true;
+        pthread_rwlock_unlock(&m->table);
+}
+
 int dsc_lookup(dsc_session *s, uint64_t address, uint64_t *ret_base, uint64_t *ret_size)
 {
         struct dsc__memory *m = &s->memory;
@@ -154,21 +169,65 @@ static int free_call(dsc_session *s, uint64_t address, bool pinned)
         return dsc__call(s, pinned ? &host : &device, -1, DETSHARE__REPLY__RESULT__NOT_SET, NULL);
 }
 
-int dsc_mem_alloc(dsc_session *s, uint64_t bytes, uint64_t *ret_address)
+/* reclaim: first frees the memory that this user's programs keep without using it */
+static int info_call(dsc_session *s, bool reclaim, Detshare__MemInfoReply *ret)
 {
-        int r = dsc__usable(s);
-        if (r || bytes == 0)
-                return r ? r : DSC__INVALID_VALUE;
+        Detshare__MemInfo info = DETSHARE__MEM_INFO__INIT;
+        info.reclaim = reclaim;
+        Detshare__Request request = DSC__REQUEST(MEM_INFO, mem_info, &info);
+        struct dsc__answer answer = DSC__ANSWER_NULL;
+        int r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT_MEM_INFO, &answer);
+        if (r)
+                return r;
+        *ret = *answer.reply->mem_info; /* only numbers are used */
+        dsc__answer_clear(&answer);
+        return 0;
+}
+
+static int alloc_call(dsc_session *s, uint64_t bytes, uint64_t *ret_address)
+{
         Detshare__MemAlloc alloc = DETSHARE__MEM_ALLOC__INIT;
         alloc.bytes = bytes;
         Detshare__Request request = DSC__REQUEST(MEM_ALLOC, mem_alloc, &alloc);
         struct dsc__answer answer = DSC__ANSWER_NULL;
-        r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT_MEM_ALLOC, &answer);
+        int r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT_MEM_ALLOC, &answer);
         if (r)
                 return r;
-        const struct dsc__range range = {
-                .base = answer.reply->mem_alloc->address, .size = bytes, .kind = DSC__RANGE_DEVICE};
+        *ret_address = answer.reply->mem_alloc->address;
         dsc__answer_clear(&answer);
+        return 0;
+}
+
+bool dsc__memory_comes(dsc_session *s, int error, uint64_t bytes, uint32_t *nap_ns)
+{
+        const struct timespec nap = {.tv_nsec = *nap_ns};
+        Detshare__MemInfoReply info;
+        char message[DSC__MESSAGE_BYTES];
+        if ((error != DSC__OUT_OF_MEMORY && error != DETSHARE__STATUS__QUOTA) || *nap_ns > NAP_MAX_NS)
+                return false;
+        memcpy(message, dsc_message(), sizeof(message));
+        if (info_call(s, true, &info) || !info.coming || info.free < bytes) {
+                dsc__message("%s", message); /* the failed allocation's, not the request's */
+                return false;
+        }
+        if (*nap_ns)
+                nanosleep(&nap, NULL);
+        *nap_ns = *nap_ns ? *nap_ns * 4 : NAP_MIN_NS;
+        return true;
+}
+
+int dsc_mem_alloc(dsc_session *s, uint64_t bytes, uint64_t *ret_address)
+{
+        struct dsc__range range = {.size = bytes, .kind = DSC__RANGE_DEVICE};
+        uint32_t nap_ns = 0;
+        int r = dsc__usable(s);
+        if (r || bytes == 0)
+                return r ? r : DSC__INVALID_VALUE;
+        do
+                r = alloc_call(s, bytes, &range.base);
+        while (r && dsc__memory_comes(s, r, bytes, &nap_ns));
+        if (r)
+                return r;
         r = dsc__table_add(s, &range);
         if (r) {
                 free_call(s, range.base, false);
@@ -203,15 +262,12 @@ int dsc_mem_free_later(dsc_session *s, uint64_t address)
 
 int dsc_mem_info(dsc_session *s, uint64_t *ret_free, uint64_t *ret_total)
 {
-        Detshare__MemInfo info = DETSHARE__MEM_INFO__INIT;
-        Detshare__Request request = DSC__REQUEST(MEM_INFO, mem_info, &info);
-        struct dsc__answer answer = DSC__ANSWER_NULL;
-        int r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT_MEM_INFO, &answer);
+        Detshare__MemInfoReply info;
+        const int r = info_call(s, false, &info);
         if (r)
                 return r;
-        *ret_free = answer.reply->mem_info->free;
-        *ret_total = answer.reply->mem_info->total;
-        dsc__answer_clear(&answer);
+        *ret_free = info.free;
+        *ret_total = info.total;
         return 0;
 }
 
@@ -222,14 +278,51 @@ static bool can_offer_locked(dsc_session *s)
         return !dsc__usable(s) && !s->socket_only && dsc__attached(s);
 }
 
+uint64_t dsc_mem_offer_most(dsc_session *s)
+{
+        pthread_mutex_lock(&s->submit.lock);
+        const uint64_t most = can_offer_locked(s) ? s->memory.spare_bytes : 0;
+        pthread_mutex_unlock(&s->submit.lock);
+        return most;
+}
+
+/* Finds the word that offers the address (0: a word that offers nothing); DS_SPARES: there is none. */
+static uint32_t spare_find_locked(dsc_session *s, uint64_t address)
+{
+        uint32_t at = 0;
+        while (at < DS_SPARES && (s->memory.spares[at].size ? s->memory.spares[at].base : 0) != address)
+                at++;
+        return at;
+}
+
+/* Forgets allocations that the daemon has taken: their addresses may be in use again. */
+static void spare_sweep_locked(dsc_session *s)
+{
+        for (uint32_t i = 0; i < DS_SPARES; i++)
+                if (atomic_load(&s->ring_header->spare[i]) == 0)
+                        s->memory.spares[i].size = 0;
+}
+
 int dsc_mem_offer(dsc_session *s, uint64_t address)
 {
         struct dsc__memory *m = &s->memory;
+        struct dsc__range range;
+        int done = 0;
         pthread_mutex_lock(&s->submit.lock);
-        const int done =
-                can_offer_locked(s) && !m->spare.size && !table_take(s, address, 1u << DSC__RANGE_DEVICE, &m->spare);
-        if (done)
-                atomic_store(&s->ring_header->spare, address);
+        if (can_offer_locked(s)) {
+                spare_sweep_locked(s);
+                const uint32_t at = spare_find_locked(s, 0);
+                done = at < (m->spare_bytes ? DS_SPARES : 1u) &&
+                       !table_take(s, address, 1u << DSC__RANGE_DEVICE, &range);
+                if (done && range.exported) {
+                        done = 0;
+                        (void)dsc__table_add(s, &range); /* cannot fail: the table has had the range */
+                }
+                if (done) {
+                        m->spares[at] = range;
+                        atomic_store(&s->ring_header->spare[at], address);
+                }
+        }
         pthread_mutex_unlock(&s->submit.lock);
         return done;
 }
@@ -237,21 +330,24 @@ int dsc_mem_offer(dsc_session *s, uint64_t address)
 int dsc_mem_offered(dsc_session *s, uint64_t address)
 {
         pthread_mutex_lock(&s->submit.lock);
-        const int there = can_offer_locked(s) && s->memory.spare.size && s->memory.spare.base == address &&
-                          atomic_load(&s->ring_header->spare) == address;
+        const uint32_t at = can_offer_locked(s) ? spare_find_locked(s, address) : DS_SPARES;
+        const int there = at < DS_SPARES && atomic_load(&s->ring_header->spare[at]) == address;
         pthread_mutex_unlock(&s->submit.lock);
         return there;
 }
 
 int dsc_mem_withdraw(dsc_session *s, uint64_t address)
 {
-        struct dsc__memory *m = &s->memory;
+        struct dsc__range range = {.size = 0};
         uint64_t seen = address;
+        int ours = 0;
         pthread_mutex_lock(&s->submit.lock);
-        const int ours = can_offer_locked(s) && m->spare.size && m->spare.base == address &&
-                         atomic_compare_exchange_strong(&s->ring_header->spare, &seen, 0);
-        const struct dsc__range range = m->spare;
-        m->spare.size = 0;
+        const uint32_t at = spare_find_locked(s, address);
+        if (at < DS_SPARES) {
+                ours = can_offer_locked(s) && atomic_compare_exchange_strong(&s->ring_header->spare[at], &seen, 0);
+                range = s->memory.spares[at];
+                s->memory.spares[at].size = 0;
+        }
         pthread_mutex_unlock(&s->submit.lock);
         if (!ours || !dsc__table_add(s, &range))
                 return ours;
@@ -259,9 +355,10 @@ int dsc_mem_withdraw(dsc_session *s, uint64_t address)
         return 0;
 }
 
-uint64_t dsc__spare_leave_locked(dsc_session *s)
+void dsc__spare_leave_locked(dsc_session *s, uint64_t ret[DS_SPARES])
 {
-        return dsc__attached(s) ? atomic_exchange(&s->ring_header->spare, 0) : 0;
+        for (uint32_t i = 0; i < DS_SPARES; i++)
+                ret[i] = dsc__attached(s) ? atomic_exchange(&s->ring_header->spare[i], 0) : 0;
 }
 
 /* --- pinned memory --- */
@@ -410,8 +507,9 @@ int dsc_host_free(dsc_session *s, void *p)
 static int reset_locked(dsc_session *s)
 {
         /* the reset frees the spare memory, whose address may be in use again afterwards */
-        dsc__spare_leave_locked(s);
-        s->memory.spare.size = 0;
+        uint64_t spare[DS_SPARES];
+        dsc__spare_leave_locked(s, spare);
+        memset(s->memory.spares, 0, sizeof(s->memory.spares));
         Detshare__ResetSession reset = DETSHARE__RESET_SESSION__INIT;
         Detshare__Request request = DSC__REQUEST(RESET_SESSION, reset_session, &reset);
         int r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT__NOT_SET, NULL);

@@ -160,8 +160,12 @@ int dsc_mem_create(dsc_session *s, uint64_t bytes, uint64_t *ret_handle)
         Detshare__MemCreate create = DETSHARE__MEM_CREATE__INIT;
         Detshare__Request request = DSC__REQUEST(MEM_CREATE, mem_create, &create);
         struct dsc__answer answer = DSC__ANSWER_NULL;
+        uint32_t nap_ns = 0;
+        int r;
         create.bytes = bytes;
-        int r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT_PHYSICAL, &answer);
+        do
+                r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT_PHYSICAL, &answer);
+        while (r && dsc__memory_comes(s, r, bytes, &nap_ns));
         if (r)
                 return r;
         *ret_handle = answer.reply->physical->handle;
@@ -202,6 +206,8 @@ int dsc_mem_export(dsc_session *s, uint64_t address, uint64_t handle, uint8_t re
         struct dsc__answer answer = DSC__ANSWER_NULL;
         export.address = address;
         export.handle = handle;
+        if (!handle)
+                dsc__table_export(s, address);
         int r = dsc__call(s, &request, -1, DETSHARE__REPLY__RESULT_MEM_EXPORT, &answer);
         if (r)
                 return r;

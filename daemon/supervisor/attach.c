@@ -14,6 +14,7 @@
 #include "supervisor/notify.h"
 #include "supervisor/rpc_table.h"
 #include "supervisor/session_call.h"
+#include "supervisor/session_memory.h"
 #include "supervisor/supervisor.h"
 #include "util/error.h"
 #include "util/macro.h"
@@ -32,6 +33,7 @@ static void give_to_client(struct ds_session *session, uint64_t request_id, int 
         attach.lost_globals = session->lost_globals;
         attach.kept = session->ring_kept;
         attach.objects = 1;
+        attach.spare_bytes = ds_session_memory_spare(session);
         reply.result_case = DETSHARE__REPLY__RESULT_ATTACH;
         reply.attach = &attach;
         session->attached = 1;

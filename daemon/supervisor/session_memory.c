@@ -7,6 +7,7 @@
 
 #define INVALID_VALUE 1 /* CUDA_ERROR_INVALID_VALUE */
 #define INVALID_HANDLE 400
+#define SPARE_PART 8 /* part of the memory that a session may use which its client may keep without using it */
 
 static int has_room(struct ds_session_call *call)
 {
@@ -100,8 +101,18 @@ static void clamp_info(const struct ds_session *session, Detshare__MemInfoReply 
         uint64_t limit = ds_user_limit(session->user, DS_CHARGE_DEVICE_BYTES);
         uint64_t used = ds_user_usage(session->user, DS_CHARGE_DEVICE_BYTES);
 
+        used -= DS_MIN(used, info->offered);
         info->total = DS_MIN(info->total, limit);
         info->free = DS_MIN(info->free, limit - DS_MIN(limit, used));
+}
+
+uint64_t ds_session_memory_spare(const struct ds_session *session)
+{
+        uint64_t bytes = ds_worker_info(session->supervisor->worker)->memory_bytes;
+
+        if (session->memory_limit)
+                bytes = DS_MIN(bytes, session->memory_limit);
+        return DS_MIN(bytes, ds_user_limit(session->user, DS_CHARGE_DEVICE_BYTES)) / SPARE_PART;
 }
 
 void ds_session_memory_reply(

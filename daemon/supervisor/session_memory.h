@@ -20,5 +20,7 @@ struct ds_session_memory_words {
         Detshare__MemInfoReply info;
         uint8_t bytes[DS_SHARE_TOKEN_BYTES];
 };
+/* Returns the most bytes of unused allocations that the client should keep and offer (AttachReply.spare_bytes). */
+uint64_t ds_session_memory_spare(const struct ds_session *session);
 void ds_session_memory_reply(
         struct ds_session_call *call, Detshare__Reply *reply, struct ds_session_memory_words *words);

@@ -116,8 +116,9 @@ enum dsw_outcome dsw_calls_mem_info(struct dsw_call *call, const Detshare__Reque
         Detshare__MemInfoReply info = DETSHARE__MEM_INFO_REPLY__INIT;
         Detshare__Reply reply = DETSHARE__REPLY__INIT;
 
-        dsw_memory_info(call->session, &info.free, &info.total);
-        info.used = dsw_memory_used(call->session);
+        if (request->mem_info->reclaim)
+                (void)dsw_spare_free_all(call->session->worker, call->session->user, 1);
+        dsw_memory_info(call->session, &info);
         reply.result_case = DETSHARE__REPLY__RESULT_MEM_INFO;
         reply.mem_info = &info;
         dsw_call_reply(call, &reply, NULL, NULL, 0, 0);

@@ -535,6 +535,7 @@ struct ds_worker {
         struct dsw_user *clock_user; /* user that holds the virtual clock while others wait; NULL: none */
         /* real time when a client was last seen to hold the virtual clock; while it does, no work ends */
         uint64_t clock_held_wall_ns;
+        uint64_t spare_wall_ns;         /* wall clock when an allocation that a client offered was last freed */
         uint32_t n_closing, n_clearing; /* sessions that close; n_clearing of all sessions */
         uint64_t ls_live;               /* operations of LS sessions not yet ended */
         uint32_t n_due;                 /* operations that wait for a host function or a value */
@@ -902,7 +903,7 @@ int dsw_memory_restore_alloc(struct dsw_session *session, uint64_t va, uint64_t 
 /* Allocates part of the bounce buffer for a Write or Read. DSW_HEAP_E_FULL if all of the buffer is in use. */
 int dsw_memory_bounce_alloc(struct dsw_session *session, uint64_t bytes, uint64_t *ret_va);
 void dsw_memory_bounce_free(struct dsw_session *session, uint64_t va);
-void dsw_memory_info(const struct dsw_session *session, uint64_t *ret_free, uint64_t *ret_total);
+void dsw_memory_info(const struct dsw_session *session, Detshare__MemInfoReply *ret);
 void dsw_memory_tell(const struct dsw_session *session); /* reports to the scheduler how much memory the session uses */
 /* the callback ds_sched_config.memory_cap; user: the worker */
 void dsw_memory_cap(void *user, uint64_t session, uint64_t bytes);
@@ -916,6 +917,16 @@ int dsw_memory_scrub_begin(struct dsw_session *session, uint64_t bytes, uint64_t
 void dsw_memory_scrub_end(struct dsw_session *session, uint64_t va);
 /* Classifies an address range for the record checker; see record.h. */
 enum dsw_where dsw_memory_where(void *session, uint64_t va, uint64_t bytes);
+
+/* spare.c: allocations that clients offer. The functions that free return the number of allocations freed. */
+int dsw_spare_free(struct dsw_session *session);
+/* user: NULL = of all users. busy: 0 = only of sessions without work. */
+int dsw_spare_free_all(ds_worker *worker, const struct dsw_user *user, int busy);
+int dsw_spare_coming(const ds_worker *worker); /* MemInfoReply.coming */
+/* Bytes of the session's offers of `least` bytes or more. */
+uint64_t dsw_spare_bytes(const struct dsw_session *session, uint64_t least);
+/* Bytes that others offer and the session could get; bytes that sessions of the same user offer. */
+void dsw_spare_sum(const struct dsw_session *session, uint64_t *ret_other, uint64_t *ret_user);
 
 /* vmm.c: memory without an address, and the mappings that the client chooses for it. Return codes as in memory.c. */
 struct dsw_physical *dsw_vmm_find(struct dsw_session *session, uint64_t id);

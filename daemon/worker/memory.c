@@ -19,7 +19,8 @@
 #include "worker/later.h"
 
 #define MEMORY_SLAB_ALIGN DS_MIB(2)
-#define MEMORY_PLACES_MAX 64 /* number of addresses tried for a slab */
+#define MEMORY_PLACES_MAX 64   /* number of addresses tried for a slab */
+#define MEMORY_RESERVE_PART 16 /* part of the device below which no client keeps memory that it does not use */
 
 enum {
         RANGE_FREEING = 1,  /* flag: its client has freed the allocation; work in flight may still use it */
@@ -200,53 +201,37 @@ void dsw_memory_cap(void *user, uint64_t session_id, uint64_t bytes)
                 session->memory.cap = bytes;
 }
 
+/* Adds a slab of `usual` bytes, or one of `least` bytes where memory is short. */
+static int memory_try_slab(struct dsw_session *session, uint64_t usual, uint64_t least, struct dsw_slab_note *ret)
+{
+        int r = memory_add_slab(session, usual, ret);
+
+        return r == DS_CUDA_OUT_OF_MEMORY && least < usual ? memory_add_slab(session, least, ret) : r;
+}
+
 /*
- * Frees the allocation that the session's client offers, if no work of the session is left. A client that offers memory
- * in use harms only itself. Returns 1 if memory was freed.
+ * Adds a slab. If memory is short, first frees what clients offer: that of sessions without work, whose memory is free
+ * at once, then that of others. Also frees it when the device is nearly full, because the driver needs memory, too.
  */
-static int memory_take_spare(struct dsw_session *session)
+static int memory_get_slab(struct dsw_session *session, uint64_t usual, uint64_t least, struct dsw_slab_note *ret)
 {
-        struct ds_ring_header *ring = (struct ds_ring_header *)(uintptr_t)session->ring;
-        Detshare__Internal__FromWorker message = DETSHARE__INTERNAL__FROM_WORKER__INIT;
-        Detshare__Internal__Ledger ledger = DETSHARE__INTERNAL__LEDGER__INIT;
-        const struct dsw_range *range;
-        uint64_t va;
+        ds_worker *worker = session->worker;
+        uint64_t total = worker->info->memory_bytes;
+        int r = memory_try_slab(session, usual, least, ret);
 
-        if (!ring || session->state != DSW_SESSION_OPEN || !dsw_session_idle(session))
-                return 0;
-        va = atomic_load(&ring->spare);
-        range = va ? dsw_heap_find(&session->memory.device, va) : NULL;
-        if (!range || range->va != va || range->flags || !atomic_compare_exchange_strong(&ring->spare, &va, 0))
-                return 0;
-        (void)dsw_memory_begin_free(session, va, 0);
-        ledger.session = session->id;
-        ledger.alloc_removed = va;
-        dsw_memory_free(session, va, &ledger.slab_removed);
-        message.ledger = &ledger;
-        dsw_message_send(session->worker, &message, NULL, 0);
-        return 1;
-}
-
-/* Frees what the clients of other sessions offer. Returns the number of allocations freed. */
-static int memory_reclaim(const struct dsw_session *needy)
-{
-        struct dsw_session *session, *next;
-        int n = 0;
-
-        HASH_ITER(hh, needy->worker->sessions, session, next)
-        {
-                if (session != needy)
-                        n += memory_take_spare(session);
+        for (int busy = 0; r == DS_CUDA_OUT_OF_MEMORY && busy <= 1; busy++) {
+                if (dsw_spare_free_all(worker, NULL, busy))
+                        r = memory_try_slab(session, usual, least, ret);
         }
-        return n;
+        if (!r && total - DS_MIN(total, worker->slab_bytes) < total / MEMORY_RESERVE_PART)
+                (void)dsw_spare_free_all(worker, NULL, 0);
+        return r;
 }
 
-/* Adds a slab of the usual size, or one of `least` bytes where memory is short. */
-static int memory_get_slab(struct dsw_session *session, uint64_t least, struct dsw_slab_note *ret)
+/* As dsw_memory_may(), after the session's own client has lost what it offers, if need be. */
+static int memory_make_room(struct dsw_session *session, uint64_t bytes)
 {
-        int r = memory_add_slab(session, DS_MAX(least, DSW_SLAB_BYTES), ret);
-
-        return r == DS_CUDA_OUT_OF_MEMORY && least < DSW_SLAB_BYTES ? memory_add_slab(session, least, ret) : r;
+        return dsw_memory_may(session, bytes) || (dsw_spare_free(session) && dsw_memory_may(session, bytes));
 }
 
 int dsw_memory_alloc(struct dsw_session *session, uint64_t bytes, uint64_t *ret_va, struct dsw_slab_note *ret_slab)
@@ -262,16 +247,14 @@ int dsw_memory_alloc(struct dsw_session *session, uint64_t bytes, uint64_t *ret_
         if (bytes > heap->end - heap->base)
                 return DS_CUDA_OUT_OF_MEMORY;
         rounded = DS_ALIGN_UP(bytes, DSW_ALLOC_ALIGN);
-        if (!dsw_memory_may(session, rounded))
+        if (!memory_make_room(session, rounded))
                 return DS_CUDA_OUT_OF_MEMORY;
         if (heap->n_ranges >= DSW_SESSION_ALLOCS_MAX)
                 return DETSHARE__STATUS__QUOTA;
         r = dsw_heap_alloc(heap, rounded, ret_va);
         if (r == DSW_HEAP_E_FULL) {
                 least = DS_ALIGN_UP(rounded, memory_slab_align(session->worker));
-                r = memory_get_slab(session, least, &slab);
-                if (r == DS_CUDA_OUT_OF_MEMORY && memory_reclaim(session))
-                        r = memory_get_slab(session, least, &slab);
+                r = memory_get_slab(session, DS_MAX(least, DSW_SLAB_BYTES), least, &slab);
                 if (r)
                         return ds_error_trace(r);
                 r = dsw_heap_alloc(heap, rounded, ret_va);
@@ -332,9 +315,9 @@ int dsw_memory_scrub_begin(struct dsw_session *session, uint64_t bytes, uint64_t
 
         if (!bytes || bytes % memory_slab_align(worker))
                 return DS_CUDA_INVALID_VALUE;
-        if (!dsw_memory_may(session, bytes))
+        if (!memory_make_room(session, bytes))
                 return DS_CUDA_OUT_OF_MEMORY;
-        r = memory_add_slab(session, bytes, &slab);
+        r = memory_get_slab(session, bytes, bytes, &slab);
         if (r)
                 return ds_error_trace(r);
         r = worker->ops->mem_keep(worker->device, session->space, slab.va);
@@ -661,20 +644,25 @@ void dsw_memory_bounce_free(struct dsw_session *session, uint64_t va)
 
 /* --- queries ------------------------------------------------------------------------------------------------------ */
 
-void dsw_memory_info(const struct dsw_session *session, uint64_t *ret_free, uint64_t *ret_total)
+void dsw_memory_info(const struct dsw_session *session, Detshare__MemInfoReply *ret)
 {
         const struct dsw_memory *memory = &session->memory;
         const ds_worker *worker = session->worker;
         uint64_t total = worker->info->memory_bytes, limit = memory_limit(memory), available;
+        uint64_t own = dsw_spare_bytes(session, 0), used = dsw_memory_used(session), other;
 
-        /* slabs of others are not available; free parts of the session's own slabs are */
+        dsw_spare_sum(session, &other, &ret->offered);
+        /* slabs of others are not available; free parts of the session's own slabs are, and what clients offer */
         available = total - DS_MIN(total, worker->slab_bytes) + (memory->device.slab_bytes - memory->device.used);
+        available += own + other;
         if (memory->limit)
                 total = DS_MIN(total, memory->limit);
         /* the policy's temporary cap reduces the free memory that the client sees, but not the size of the device */
-        available = DS_MIN(available, limit - DS_MIN(limit, dsw_memory_used(session)));
-        *ret_free = DS_MIN(available, total);
-        *ret_total = total;
+        available = DS_MIN(available, limit - DS_MIN(limit, used - DS_MIN(used, own)));
+        ret->free = DS_MIN(available, total);
+        ret->total = total;
+        ret->used = used;
+        ret->coming = dsw_spare_coming(worker);
 }
 
 enum dsw_where dsw_memory_where(void *user, uint64_t va, uint64_t bytes)

@@ -72,7 +72,7 @@ int dsw_session_attach(struct dsw_session *session, int ring_fd, int event_fd, u
         r = session_map(ring_fd, DS_RING_BYTES, PROT_READ, &ring);
         if (r)
                 return ds_error_trace(r);
-        /* the worker writes one word of the header: ds_ring_header.spare */
+        /* the worker writes words of the header: ds_ring_header.spare */
         if (mprotect(ring, DS_RING_HEADER, PROT_READ | PROT_WRITE) < 0) {
                 r = -errno;
                 munmap(ring, DS_RING_BYTES);

@@ -175,21 +175,21 @@ Test(memory, the_daemon_takes_an_empty_chunk, .timeout = 60)
         attach(p[0]);
         p[1] = take(2 * MIB - 512);
         cr_expect_eq(atomic_load(allocs), 3);
-        cr_expect_eq(atomic_load(&fake.ring->spare), 0);
+        cr_expect_eq(atomic_load(&fake.ring->spare[0]), 0);
         cr_expect_eq(cuMemFree_v2(p[1]), CUDA_SUCCESS);
-        cr_expect_eq(atomic_load(&fake.ring->spare), p[1]);
+        cr_expect_eq(atomic_load(&fake.ring->spare[0]), p[1]);
         cr_expect_eq(take(2 * MIB - 512), p[1], "the client takes it back");
-        cr_expect_eq(atomic_load(&fake.ring->spare), 0);
+        cr_expect_eq(atomic_load(&fake.ring->spare[0]), 0);
         cr_expect_eq(cuMemFree_v2(p[1]), CUDA_SUCCESS);
-        taken = atomic_exchange(&fake.ring->spare, 0);
+        taken = atomic_exchange(&fake.ring->spare[0], 0);
         cr_expect_eq(taken, p[1]);
         p[2] = take(2 * MIB - 512);
         cr_expect_neq(p[2], taken, "the daemon has taken it");
         cr_expect_eq(atomic_load(allocs), 4);
         cr_expect_eq(cuMemFree_v2(p[2]), CUDA_SUCCESS);
-        cr_expect_eq(atomic_load(&fake.ring->spare), p[2]);
+        cr_expect_eq(atomic_load(&fake.ring->spare[0]), p[2]);
         cr_expect_eq(cuMemFree_v2(p[0]), CUDA_SUCCESS);
-        cr_expect_eq(atomic_load(&fake.ring->spare), 0);
+        cr_expect_eq(atomic_load(&fake.ring->spare[0]), 0);
         expect_soon(frees, 3);
         fake_stop(&fake);
 }
@@ -222,7 +222,7 @@ Test(memory, the_daemon_takes_no_chunk_with_unfinished_work, .timeout = 60)
         cr_expect_eq(cuMemsetD8Async(p[1], 1, MIB, NULL), CUDA_SUCCESS);
         cr_expect_eq(cuMemFreeAsync(p[1], NULL), CUDA_SUCCESS);
         cr_expect_eq(cuMemFreeAsync(p[2], NULL), CUDA_SUCCESS);
-        cr_expect_eq(atomic_load(&fake.ring->spare), 0, "the daemon has not read the work yet");
+        cr_expect_eq(atomic_load(&fake.ring->spare[0]), 0, "the daemon has not read the work yet");
         fake.paused = false;
         expect_soon(frees, 1);
         cr_expect_eq(cuCtxSynchronize(), CUDA_SUCCESS);

@@ -8,6 +8,7 @@
  */
 #include <stdlib.h>
 
+#include "cuda/kept.h"
 #include "cuda/pool.h"
 #include "cuda/range.h"
 
@@ -430,12 +431,11 @@ CUresult dcu_pool_free_now(CUdeviceptr address)
 
 /* --- allocations outside of pools: cuMemAlloc() --- */
 
-/* Allocates memory of its own in the daemon. If memory is short, first returns the empty chunks of all pools. It
- * waits for
- * submitted work without the lock: that work may wait for a value that another thread writes after an allocation. */
+/* Allocates memory of its own in the daemon. If memory is short, first returns the empty chunks of all pools. It waits
+ * for submitted work without the lock: that work may wait for a value that another thread writes after an allocation. */
 static CUresult alloc_direct(struct dcu_range *range)
 {
-        int r = dsc_mem_alloc(dcu.session, range->size, &range->base);
+        int r = dcu_kept_take(range->size, &range->base) ? 0 : dsc_mem_alloc(dcu.session, range->size, &range->base);
 
         if (dcu_result(r) == CUDA_ERROR_OUT_OF_MEMORY) {
                 (void)dsc_wait_all(dcu.session); /* result ignored: after an error the work has ended, too */
@@ -537,11 +537,12 @@ CUresult dcu_plain_free(CUdeviceptr address)
 {
         struct dcu_range range;
         CUresult r = CUDA_SUCCESS;
-        int found;
+        int found, keep;
 
         if (!dcu_range_find(address, &range) || range.base != address || range.kind != DCU_RANGE_DEVICE)
                 return CUDA_ERROR_INVALID_VALUE;
-        if (range.detail)
+        keep = !range.detail && dcu_kept_wants(range.size);
+        if (range.detail || keep)
                 r = dcu_result(dsc_wait_all(dcu.session));
         pthread_mutex_lock(&lock);
         found = dcu_range_remove(address, 1u << DCU_RANGE_DEVICE, &range);
@@ -550,7 +551,9 @@ CUresult dcu_plain_free(CUdeviceptr address)
         pthread_mutex_unlock(&lock);
         if (!found)
                 return CUDA_ERROR_INVALID_VALUE;
-        return range.detail ? r : dcu_result(dsc_mem_free(dcu.session, address));
+        if (range.detail || (keep && r == CUDA_SUCCESS && dcu_kept_put(address)))
+                return r;
+        return dcu_result(dsc_mem_free(dcu.session, address));
 }
 
 CUresult dcu_plain_free_later(CUdeviceptr address, uint32_t slot)
@@ -694,6 +697,7 @@ void dcu_pool_reset(void)
 {
         struct dcu_pool *pool, *next;
 
+        dcu_kept_reset();
         pthread_mutex_lock(&lock);
         for (pool = pools; pool; pool = next) {
                 next = pool->next;

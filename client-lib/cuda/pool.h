@@ -12,10 +12,10 @@
  * lives as long as the process. Pools belong to the device, not to a context; a reset of the session empties them.
  *
  * Allocations of cuMemAlloc() below 2 MiB are blocks of chunks of 2 to 32 MiB too; larger ones are allocations of the
- * daemon. The daemon charges a chunk to the session from the moment that the client gets it. Of empty chunks the client
- * keeps one, which the worker may free when another session needs memory; when the program frees its last small
- * allocation, the client keeps none. Before an allocation fails, the client returns the empty chunks of all pools and
- * tries again.
+ * daemon, of which some stay with the client when they are freed (kept.h). The daemon charges a chunk to the session
+ * from the moment that the client gets it. Of empty chunks the client keeps one, which the worker may free when memory
+ * is needed; when the program frees its last small allocation, the client keeps none. Before an allocation fails, the
+ * client returns the empty chunks of all pools and tries again.
  */
 #pragma once
 

@@ -86,6 +86,10 @@ done
 [ "$(grep -c '^cuDevicePrimaryCtxRetain' "$tmp/calls")" -gt 1 ] && ! grep -q 'no second context' "$tmp/daemon.log"
 result "the worker retained a second context" $? "$tmp/daemon.log"
 
+# The stand-in's memory is the machine's, so the program gets little of it.
+MEMORY_ALONE=1 DETSHARE_MEM_LIMIT=1G run be ring sm_90 kept
+result "a program with a memory limit gets the memory that it keeps" "$(cat "$tmp/be.kept.status")" "$tmp/be.kept.out"
+
 for program in $breaks; do
         run be ring sm_90 "$program"
         result "$program" "$(cat "$tmp/be.$program.status")" "$tmp/be.$program.out"

@@ -62,6 +62,10 @@ if [ $# = 0 ]; then
 
         DETSHARE_MEM_LIMIT=64M MEMORY_LIMIT_BYTES=$((64 << 20)) run sm_90 memory_limit
         result "a session's memory limit is the device's memory" $? "$tmp/out"
+        MEMORY_ALONE=1 run sm_90 kept
+        result "another process gets the memory that a program keeps" $? "$tmp/out"
+        MEMORY_ALONE=1 DETSHARE_MEM_LIMIT=1G run sm_90 kept
+        result "kept memory and a session's memory limit" $? "$tmp/out"
         run sm_90 host_register
         plain=$(sed -n 's/^PASS .*(\(.*\) checks)/\1/p' "$tmp/out")
         DETSHARE_REGISTER=replace run sm_90 host_register
@@ -175,6 +179,19 @@ result "the daemon ends with 0" $? "$tmp/daemon.log"
 daemon=
 
 if [ $# = 0 ]; then
+        printf '[limits]\nmemory_per_uid = 2048\n' >"$tmp/limits.conf"
+        "$build/detshared" --device sim:h200 --config "$tmp/limits.conf" --socket "$tmp/sock" >"$tmp/daemon.log" 2>&1 &
+        daemon=$!
+        for _ in $(seq 2000); do
+                grep -q serving "$tmp/daemon.log" && break
+                sleep 0.1
+        done
+        MEMORY_ALONE=1 run sm_90 kept
+        result "another process of a user with a limit gets the memory that a program keeps" $? "$tmp/out"
+        kill -TERM "$daemon"
+        wait "$daemon"
+        daemon=
+
         run sm_90 saxpy
         grep -q 'cuInit(0) = 100' "$tmp/out" && [ "$(grep -c '^detshare' "$tmp/out")" = 1 ]
         result "without a daemon: no device, and one line that says why" $? "$tmp/out"

@@ -315,6 +315,7 @@ static void attach(struct fake *fake, Detshare__Reply *reply, int fds[3])
         attached.ring_bytes = DS_RING_BYTES;
         attached.page_bytes = DS_PAGE_BYTES;
         attached.objects = fake->objects;
+        attached.spare_bytes = fake->spare_bytes;
         reply->result_case = DETSHARE__REPLY__RESULT_ATTACH;
         reply->attach = &attached;
 }

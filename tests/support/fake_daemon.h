@@ -53,8 +53,9 @@ struct fake {
         _Atomic bool paused;    /* the worker does not consume */
         _Atomic bool naps;      /* the worker sleeps on the eventfd whenever the ring is empty */
         _Atomic bool simulated;
-        _Atomic bool objects;     /* the ring's record OBJECT is accepted */
-        _Atomic bool kick_blocks; /* 1: in the next attachment, writing to the eventfd blocks until it is read */
+        _Atomic bool objects;         /* the ring's record OBJECT is accepted */
+        _Atomic uint64_t spare_bytes; /* AttachReply.spare_bytes */
+        _Atomic bool kick_blocks;     /* 1: in the next attachment, writing to the eventfd blocks until it is read */
         _Atomic uint64_t clock_ns;
         void (*on_record)(struct fake *fake, const struct ds_record *record);
 

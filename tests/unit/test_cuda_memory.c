@@ -247,6 +247,207 @@ Test(memory, the_end_of_a_context_frees_its_memory, .timeout = 60)
         fake_stop(&fake);
 }
 
+/* --- freed allocations of 2 MiB and more --- */
+
+static int offered(CUdeviceptr address)
+{
+        int n = 0;
+
+        for (int i = 0; i < (int)DS_SPARES; i++)
+                n += atomic_load(&fake.ring->spare[i]) == address;
+        return n;
+}
+
+static void begin_kept(uint64_t spare_bytes)
+{
+        fake.spare_bytes = spare_bytes;
+        begin();
+        p[N - 1] = take(1000);
+        attach(p[N - 1]);
+        atomic_store(&fake.requests[DETSHARE__REQUEST__CALL_MEM_ALLOC], 0);
+}
+
+static void give(CUdeviceptr address)
+{
+        cr_assert_eq(cuMemFree_v2(address), CUDA_SUCCESS);
+}
+
+Test(kept, an_allocation_is_used_again, .timeout = 60)
+{
+        CUdeviceptr base;
+        size_t size;
+
+        begin_kept(64 * MIB);
+        p[0] = take(8 * MIB);
+        for (int i = 0; i < 100; i++) {
+                give(p[0]);
+                cr_expect_eq(offered(p[0]), 1);
+                cr_expect_eq(cuMemFree_v2(p[0]), CUDA_ERROR_INVALID_VALUE);
+                cr_expect_eq(cuMemsetD8_v2(p[0], 1, 1), CUDA_ERROR_INVALID_VALUE);
+                cr_assert_eq(take(8 * MIB - (size_t)i * 10000), p[0]);
+                cr_expect_eq(offered(p[0]), 0);
+        }
+        cr_expect_eq(atomic_load(allocs), 1);
+        cr_expect_eq(atomic_load(frees), 0);
+        cr_expect_eq(cuMemGetAddressRange_v2(&base, &size, p[0]), CUDA_SUCCESS);
+        cr_expect_eq(size, 8 * MIB - 990000);
+        give(p[0]);
+        p[1] = take(7 * MIB - 1);
+        cr_expect_neq(p[1], p[0], "more than an eighth would be left over");
+        p[2] = take(8 * MIB + 1);
+        cr_expect_neq(p[2], p[0]);
+        cr_expect_eq(take(7 * MIB), p[0]);
+        fake_stop(&fake);
+}
+
+Test(kept, the_smallest_that_fits_is_used, .timeout = 60)
+{
+        begin_kept(64 * MIB);
+        p[0] = take(18 * MIB);
+        p[1] = take(17 * MIB);
+        p[2] = take(16 * MIB);
+        for (int i = 0; i < 3; i++)
+                give(p[i]);
+        cr_expect_eq(take(16 * MIB), p[2]);
+        cr_expect_eq(take(16 * MIB), p[1]);
+        cr_expect_eq(take(16 * MIB), p[0]);
+        cr_expect_eq(atomic_load(allocs), 3);
+        fake_stop(&fake);
+}
+
+Test(kept, number_and_bytes_are_bounded, .timeout = 60)
+{
+        begin_kept(64 * MIB);
+        for (int i = 0; i < 9; i++)
+                p[i] = take(2 * MIB);
+        for (int i = 0; i < 9; i++)
+                give(p[i]);
+        expect_soon(frees, 2);
+        for (int i = 0; i < 9; i++)
+                cr_expect_eq(offered(p[i]), i >= 2, "the oldest ones go back first");
+        p[10] = take(60 * MIB);
+        give(p[10]);
+        expect_soon(frees, 7);
+        cr_expect(offered(p[10]) && offered(p[8]) && offered(p[7]) && !offered(p[6]));
+        p[11] = take(64 * MIB + 1);
+        give(p[11]);
+        expect_soon(frees, 8); /* more than may be kept at all: the others stay */
+        cr_expect(offered(p[10]) && offered(p[8]) && offered(p[7]) && !offered(p[11]));
+        fake_stop(&fake);
+}
+
+Test(kept, the_daemon_takes_it, .timeout = 60)
+{
+        begin_kept(64 * MIB);
+        p[0] = take(4 * MIB);
+        p[1] = take(4 * MIB);
+        give(p[0]);
+        give(p[1]);
+        for (int i = 0; i < (int)DS_SPARES; i++) {
+                uint64_t seen = p[0];
+
+                (void)atomic_compare_exchange_strong(&fake.ring->spare[i], &seen, 0);
+        }
+        cr_expect_eq(take(4 * MIB), p[1]);
+        p[2] = take(4 * MIB);
+        cr_expect_neq(p[2], p[0]);
+        cr_expect_eq(atomic_load(allocs), 3);
+        cr_expect_eq(atomic_load(frees), 0, "the daemon has freed it already");
+        give(p[2]);
+        cr_expect_eq(offered(p[2]), 1);
+        fake_stop(&fake);
+}
+
+Test(kept, not_without_the_daemon_s_consent, .timeout = 60)
+{
+        begin_kept(0);
+        p[0] = take(4 * MIB);
+        give(p[0]);
+        expect_soon(frees, 1);
+        cr_expect_eq(offered(p[0]), 0);
+        fake_stop(&fake);
+}
+
+Test(kept, not_if_other_processes_may_use_it, .timeout = 60)
+{
+        CUipcMemHandle handle;
+
+        begin_kept(64 * MIB);
+        p[0] = take(4 * MIB);
+        (void)cuIpcGetMemHandle(&handle, p[0]); /* this daemon exports nothing, but the client cannot be sure */
+        give(p[0]);
+        expect_soon(frees, 1);
+        cr_expect_eq(offered(p[0]), 0);
+        fake_stop(&fake);
+}
+
+static void *free_first(void *unused)
+{
+        cr_expect_eq(cuCtxSetCurrent(context), CUDA_SUCCESS);
+        give(p[0]);
+        return NULL;
+}
+
+Test(kept, not_while_work_may_use_it, .timeout = 60)
+{
+        pthread_t thread;
+
+        begin_kept(64 * MIB);
+        p[0] = take(4 * MIB);
+        fake.paused = true;
+        cr_expect_eq(cuMemsetD8Async(p[0], 1, 1, NULL), CUDA_SUCCESS);
+        pthread_create(&thread, NULL, free_first, NULL);
+        usleep(50000);
+        cr_expect_eq(offered(p[0]), 0);
+        cr_expect_neq(take(4 * MIB), p[0]);
+        fake.paused = false;
+        pthread_join(thread, NULL);
+        cr_expect_eq(offered(p[0]), 1);
+        fake_stop(&fake);
+}
+
+static _Atomic int refusals, reclaims;
+
+/* A daemon that refuses allocations while other programs of the user keep memory, which it takes on request. */
+static enum fake_verdict refuse(struct fake *f, const Detshare__Request *request, Detshare__Reply *reply)
+{
+        static Detshare__MemInfoReply info;
+
+        if (request->call_case == DETSHARE__REQUEST__CALL_MEM_ALLOC && atomic_load(&refusals) > 0) {
+                atomic_fetch_sub(&refusals, 1);
+                reply->status = DETSHARE__STATUS__QUOTA;
+                return FAKE_ANSWERED;
+        }
+        if (request->call_case != DETSHARE__REQUEST__CALL_MEM_INFO)
+                return FAKE_DEFAULT;
+        info = (Detshare__MemInfoReply)DETSHARE__MEM_INFO_REPLY__INIT;
+        info.free = info.total = 64 * MIB;
+        info.coming = request->mem_info->reclaim && f->user == NULL;
+        atomic_fetch_add(&reclaims, request->mem_info->reclaim);
+        reply->result_case = DETSHARE__REPLY__RESULT_MEM_INFO;
+        reply->mem_info = &info;
+        return FAKE_ANSWERED;
+}
+
+Test(kept, an_allocation_waits_for_memory_that_others_keep, .timeout = 60)
+{
+        static char nothing;
+        CUdeviceptr none;
+
+        begin_kept(64 * MIB);
+        fake.hook = refuse;
+        atomic_store(&refusals, 3);
+        p[0] = take(4 * MIB);
+        cr_expect_eq(atomic_load(&reclaims), 3);
+        atomic_store(&refusals, 1000);
+        cr_expect_eq(cuMemAlloc_v2(&none, 65 * MIB), CUDA_ERROR_OUT_OF_MEMORY, "not for more than there is");
+        cr_expect_eq(atomic_load(&reclaims), 5, "once in each of two tries");
+        fake.user = &nothing; /* nobody keeps memory */
+        cr_expect_eq(cuMemAlloc_v2(&none, 4 * MIB), CUDA_ERROR_OUT_OF_MEMORY);
+        cr_expect_eq(atomic_load(&reclaims), 7);
+        fake_stop(&fake);
+}
+
 /* --- synchronous copies to the device --- */
 
 static _Atomic int returned;

@@ -158,7 +158,7 @@ Test(cuda_launcher, a_lost_context_is_noticed)
                 bad += t->came[i] && t->seen[i].status != 0;
         cr_assert(n >= 5 && bad >= 1, "%u launches, %u failed", n, bad);
         cr_assert_eq(t->ops->lost(t->device), CUDA_ERROR_ILLEGAL_ADDRESS);
-        t->ops->close(t->device);
+        dt_close(t);
 }
 
 /* With few processors, or with DETSHARE_LAUNCH_THREAD=never, the device has no thread. */

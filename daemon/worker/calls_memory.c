@@ -6,6 +6,7 @@
  * memory is really freed when all work has ended that the session had submitted by then.
  */
 #include "worker/internal.h"
+#include "worker/spare.h"
 
 /*
  * Whether the worker may reply to an allocation: its slab must be cleared, because no other process gets the file of a

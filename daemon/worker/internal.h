@@ -918,16 +918,6 @@ void dsw_memory_scrub_end(struct dsw_session *session, uint64_t va);
 /* Classifies an address range for the record checker; see record.h. */
 enum dsw_where dsw_memory_where(void *session, uint64_t va, uint64_t bytes);
 
-/* spare.c: allocations that clients offer. The functions that free return the number of allocations freed. */
-int dsw_spare_free(struct dsw_session *session);
-/* user: NULL = of all users. busy: 0 = only of sessions without work. */
-int dsw_spare_free_all(ds_worker *worker, const struct dsw_user *user, int busy);
-int dsw_spare_coming(const ds_worker *worker); /* MemInfoReply.coming */
-/* Bytes of the session's offers of `least` bytes or more. */
-uint64_t dsw_spare_bytes(const struct dsw_session *session, uint64_t least);
-/* Bytes that others offer and the session could get; bytes that sessions of the same user offer. */
-void dsw_spare_sum(const struct dsw_session *session, uint64_t *ret_other, uint64_t *ret_user);
-
 /* vmm.c: memory without an address, and the mappings that the client chooses for it. Return codes as in memory.c. */
 struct dsw_physical *dsw_vmm_find(struct dsw_session *session, uint64_t id);
 /* Adds memory to the session, consumes its fd and charges the session. id 0 = assign a new one. */

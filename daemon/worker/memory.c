@@ -17,6 +17,7 @@
 #include "util/error.h"
 #include "worker/internal.h"
 #include "worker/later.h"
+#include "worker/spare.h"
 
 #define MEMORY_SLAB_ALIGN DS_MIB(2)
 #define MEMORY_PLACES_MAX 64   /* number of addresses tried for a slab */

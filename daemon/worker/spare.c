@@ -1,17 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Allocations that clients offer in their rings' headers
- *
- * A client keeps freed memory for its next allocation, and offers it: the worker may free it when any session needs
- * memory. The worker does not request it from the client, because an idle client answers nothing.
- *
- * A client offers only memory that no submitted work uses, so the worker frees it at once, also while the session has
- * work. A client that offers memory in use harms its own work only, as a kernel that uses a wrong address does. What
- * the words say is checked like every address that a client names.
- */
 #include <stdatomic.h>
 
-#include "worker/internal.h"
+#include "worker/spare.h"
 
 /* time in which the device unmaps freed memory of a session that has work */
 #define SPARE_COMES_NS 200000000u

@@ -16,6 +16,7 @@
 
 #define THREADS 6
 #define ROUNDS 150
+#define LARGE ((size_t)3 << 20)
 
 static struct fake fake;
 static _Atomic unsigned int failures;
@@ -149,6 +150,23 @@ static void streams_and_events(CUdeviceptr p)
         expect(cuStreamQuery(stream), CUDA_ERROR_INVALID_HANDLE, "a destroyed stream", __LINE__);
 }
 
+/* Synchronous copies that may return early, and other streams that read the memory. */
+static void copies(CUdeviceptr p, int value)
+{
+        unsigned char from[64], to[64];
+        CUstream stream;
+
+        memset(from, value, sizeof(from));
+        OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        OK(cuMemcpyHtoD_v2(p, from, sizeof(from)));
+        OK(cuMemcpyDtoD_v2(p + 64, p, sizeof(from)));
+        OK(cuMemcpyDtoHAsync_v2(to, p + 64, sizeof(to), stream));
+        OK(cuStreamSynchronize(stream));
+        if (memcmp(from, to, sizeof(to)) != 0)
+                expect(CUDA_ERROR_UNKNOWN, CUDA_SUCCESS, "a stream has read old bytes", __LINE__);
+        OK(cuStreamDestroy_v2(stream));
+}
+
 static void memory(int id, int round)
 {
         unsigned char from[3000], to[3000];
@@ -165,7 +183,13 @@ static void memory(int id, int round)
         OK(cuMemGetAddressRange_v2(&base, &size, p + 7));
         OK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p));
         streams_and_events(p);
+        copies(p, id * 16 + round + 1);
         OK(cuMemFree_v2(p)); /* another thread may get the address now */
+        OK(cuMemAlloc_v2(&p, LARGE - (size_t)id * 512));
+        OK(cuMemGetAddressRange_v2(&base, &size, p + LARGE / 2));
+        if (size != LARGE - (size_t)id * 512)
+                expect(CUDA_ERROR_UNKNOWN, CUDA_SUCCESS, "another size", __LINE__);
+        OK(cuMemFree_v2(p)); /* the client keeps some of these allocations */
 }
 
 /* A thread captures, instantiates and launches graphs while other threads do the same: the captures are independent. */
@@ -265,6 +289,7 @@ int main(void)
 
         fake.window = 0x004000000000; /* address at which ThreadSanitizer allows mappings */
         fake.hook = hook;
+        fake.spare_bytes = 8 * LARGE;
         fake_start(&fake);
         OK(cuInit(0));
         OK(cuCtxCreate_v2(&context, 0, 0));

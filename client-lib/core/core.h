@@ -118,14 +118,15 @@ int dsc_managed_alloc(dsc_session *s, uint64_t bytes, void **ret);
 int dsc_lookup(dsc_session *s, uint64_t address, uint64_t *ret_base, uint64_t *ret_size);
 /*
  * Memory that the program does not use. dsc_mem_offer() lets the daemon take the allocation for other sessions; the
- * allocation leaves the table of dsc_lookup(). 0: it cannot be offered: too many are, or it was exported.
- * dsc_mem_withdraw() gets it back, dsc_mem_offered() says if that would succeed. 0: the daemon has taken it, and the
- * address may be in use again. dsc_mem_offer_most(): most bytes that should be offered, together; 0: one chunk.
+ * allocation leaves the table of dsc_lookup(). Returns the offer's number. 0: it cannot be offered: too many are, or it
+ * was exported. dsc_mem_withdraw() gets the allocation of an offer back, dsc_mem_offered() says if that would succeed.
+ * 0: the daemon has taken it, and the address may be in use again, even in another offer. dsc_mem_offer_most(): most
+ * bytes that should be offered, together; 0: one chunk.
  */
 uint64_t dsc_mem_offer_most(dsc_session *s);
-int dsc_mem_offer(dsc_session *s, uint64_t address);
-int dsc_mem_offered(dsc_session *s, uint64_t address);
-int dsc_mem_withdraw(dsc_session *s, uint64_t address);
+uint64_t dsc_mem_offer(dsc_session *s, uint64_t address);
+int dsc_mem_offered(dsc_session *s, uint64_t offer);
+int dsc_mem_withdraw(dsc_session *s, uint64_t offer);
 /* Frees device memory without waiting for work that may use it. The daemon reuses the address only after that work. */
 int dsc_mem_free_later(dsc_session *s, uint64_t address);
 

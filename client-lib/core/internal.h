@@ -150,7 +150,9 @@ struct dsc__memory {
         size_t n_ranges, n_space;
         /* allocations that the daemon may take, as in the ring's header; size 0: none; protected by submit.lock */
         struct dsc__range spares[DS_SPARES];
-        uint64_t spare_bytes; /* AttachReply.spare_bytes; protected by submit.lock */
+        uint64_t offers[DS_SPARES]; /* number of the offer in each word, from 1; protected by submit.lock */
+        uint64_t n_offers;          /* number of offers so far; protected by submit.lock */
+        uint64_t spare_bytes;       /* AttachReply.spare_bytes; protected by submit.lock */
         pthread_mutex_t arena_lock;
         struct dsc__arena *arena;
         struct {

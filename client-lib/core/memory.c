@@ -286,11 +286,11 @@ uint64_t dsc_mem_offer_most(dsc_session *s)
         return most;
 }
 
-/* Finds the word that offers the address (0: a word that offers nothing); DS_SPARES: there is none. */
-static uint32_t spare_find_locked(dsc_session *s, uint64_t address)
+/* Finds the word of the offer (0: a word that offers nothing); DS_SPARES: there is none. */
+static uint32_t spare_find_locked(dsc_session *s, uint64_t offer)
 {
         uint32_t at = 0;
-        while (at < DS_SPARES && (s->memory.spares[at].size ? s->memory.spares[at].base : 0) != address)
+        while (at < DS_SPARES && (s->memory.spares[at].size ? s->memory.offers[at] : 0) != offer)
                 at++;
         return at;
 }
@@ -303,55 +303,54 @@ static void spare_sweep_locked(dsc_session *s)
                         s->memory.spares[i].size = 0;
 }
 
-int dsc_mem_offer(dsc_session *s, uint64_t address)
+uint64_t dsc_mem_offer(dsc_session *s, uint64_t address)
 {
         struct dsc__memory *m = &s->memory;
         struct dsc__range range;
-        int done = 0;
+        uint64_t offer = 0;
         pthread_mutex_lock(&s->submit.lock);
         if (can_offer_locked(s)) {
                 spare_sweep_locked(s);
                 const uint32_t at = spare_find_locked(s, 0);
-                done = at < (m->spare_bytes ? DS_SPARES : 1u) &&
-                       !table_take(s, address, 1u << DSC__RANGE_DEVICE, &range);
-                if (done && range.exported) {
-                        done = 0;
+                const bool taken = at < (m->spare_bytes ? DS_SPARES : 1u) &&
+                                   !table_take(s, address, 1u << DSC__RANGE_DEVICE, &range);
+                if (taken && range.exported) {
                         (void)dsc__table_add(s, &range); /* cannot fail: the table has had the range */
-                }
-                if (done) {
+                } else if (taken) {
                         m->spares[at] = range;
+                        m->offers[at] = offer = ++m->n_offers;
                         atomic_store(&s->ring_header->spare[at], address);
                 }
         }
         pthread_mutex_unlock(&s->submit.lock);
-        return done;
+        return offer;
 }
 
-int dsc_mem_offered(dsc_session *s, uint64_t address)
+int dsc_mem_offered(dsc_session *s, uint64_t offer)
 {
         pthread_mutex_lock(&s->submit.lock);
-        const uint32_t at = can_offer_locked(s) ? spare_find_locked(s, address) : DS_SPARES;
-        const int there = at < DS_SPARES && atomic_load(&s->ring_header->spare[at]) == address;
+        const uint32_t at = can_offer_locked(s) ? spare_find_locked(s, offer) : DS_SPARES;
+        const int there = at < DS_SPARES && atomic_load(&s->ring_header->spare[at]) == s->memory.spares[at].base;
         pthread_mutex_unlock(&s->submit.lock);
         return there;
 }
 
-int dsc_mem_withdraw(dsc_session *s, uint64_t address)
+int dsc_mem_withdraw(dsc_session *s, uint64_t offer)
 {
         struct dsc__range range = {.size = 0};
-        uint64_t seen = address;
         int ours = 0;
         pthread_mutex_lock(&s->submit.lock);
-        const uint32_t at = spare_find_locked(s, address);
+        const uint32_t at = spare_find_locked(s, offer);
         if (at < DS_SPARES) {
-                ours = can_offer_locked(s) && atomic_compare_exchange_strong(&s->ring_header->spare[at], &seen, 0);
                 range = s->memory.spares[at];
+                uint64_t seen = range.base;
+                ours = can_offer_locked(s) && atomic_compare_exchange_strong(&s->ring_header->spare[at], &seen, 0);
                 s->memory.spares[at].size = 0;
         }
         pthread_mutex_unlock(&s->submit.lock);
         if (!ours || !dsc__table_add(s, &range))
                 return ours;
-        free_call(s, address, false);
+        free_call(s, range.base, false);
         return 0;
 }
 

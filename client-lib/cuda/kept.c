@@ -12,6 +12,7 @@
 
 struct kept {
         uint64_t base, size;
+        uint64_t offer; /* dsc_mem_offer() */
 };
 
 /* Taken after the pools' lock. */
@@ -30,7 +31,7 @@ static uint64_t sweep(void)
         uint64_t bytes = 0;
 
         for (uint32_t i = 0; i < n_kept;) {
-                if (dsc_mem_offered(dcu.session, list[i].base))
+                if (dsc_mem_offered(dcu.session, list[i].offer))
                         bytes += list[i++].size;
                 else
                         forget(i);
@@ -45,7 +46,7 @@ static void make_room(uint64_t bytes, uint64_t most)
 
         while (n_kept && (n_kept == KEPT_MAX || sum + bytes > most)) {
                 sum -= list[0].size;
-                if (dsc_mem_withdraw(dcu.session, list[0].base))
+                if (dsc_mem_withdraw(dcu.session, list[0].offer))
                         (void)dsc_mem_free_later(dcu.session, list[0].base);
                 forget(0);
         }
@@ -58,18 +59,17 @@ int dcu_kept_wants(uint64_t bytes)
 
 int dcu_kept_put(uint64_t address)
 {
-        uint64_t most = dsc_mem_offer_most(dcu.session), base, size;
-        int done;
+        uint64_t most = dsc_mem_offer_most(dcu.session), base, size, offer;
 
         if (!dsc_lookup(dcu.session, address, &base, &size) || base != address || size < KEPT_LEAST || size > most)
                 return 0;
         pthread_mutex_lock(&lock);
         make_room(size, most);
-        done = dsc_mem_offer(dcu.session, address);
-        if (done)
-                list[n_kept++] = (struct kept){address, size};
+        offer = dsc_mem_offer(dcu.session, address);
+        if (offer)
+                list[n_kept++] = (struct kept){address, size, offer};
         pthread_mutex_unlock(&lock);
-        return done;
+        return offer != 0;
 }
 
 /* Index of the smallest allocation that fits; KEPT_MAX: none does. */
@@ -96,7 +96,7 @@ int dcu_kept_take(uint64_t bytes, uint64_t *ret)
         pthread_mutex_lock(&lock);
         while (!found && (at = fitting(bytes)) < KEPT_MAX) {
                 *ret = list[at].base;
-                found = dsc_mem_withdraw(dcu.session, list[at].base);
+                found = dsc_mem_withdraw(dcu.session, list[at].offer);
                 forget(at);
         }
         pthread_mutex_unlock(&lock);

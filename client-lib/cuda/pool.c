@@ -46,6 +46,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct dcu_pool plain = {.reuse = DCU_REUSE_OPPORTUNISTIC, .threshold = UINT64_MAX};
 static struct dcu_pool *pools = &plain, *default_pool;
 static struct dcu_chunk *offered; /* the empty chunk of `plain` that the daemon may take; NULL: none */
+static uint64_t offer;            /* its number, dsc_mem_offer() */
 _Atomic int dcu_pool_excess;
 
 /* --- lists --- */
@@ -161,7 +162,7 @@ static void chunk_drop(struct dcu_chunk *chunk, enum drop how)
 
         if (chunk == offered) {
                 offered = NULL;
-                if (!dsc_mem_withdraw(dcu.session, chunk->base))
+                if (!dsc_mem_withdraw(dcu.session, offer))
                         how = DROP_HERE;
         }
         for (block = chunk->first; block; block = next) {
@@ -463,7 +464,7 @@ static struct dcu_block *plain_find(uint64_t bytes)
                 if (!chunk || chunk != offered)
                         return block;
                 offered = NULL;
-                if (dsc_mem_withdraw(dcu.session, chunk->base))
+                if (dsc_mem_withdraw(dcu.session, offer))
                         return block;
                 chunk_drop(chunk, DROP_HERE);
         }
@@ -508,14 +509,14 @@ static void plain_bound(void)
 {
         struct dcu_chunk *chunk, *next;
 
-        if (offered && !dsc_mem_offered(dcu.session, offered->base))
+        if (offered && !dsc_mem_offered(dcu.session, offer))
                 chunk_drop(offered, DROP_HERE);
         for (chunk = plain.chunks; chunk; chunk = next) {
                 next = chunk->next;
                 if (plain.used == 0)
                         chunk_drop(chunk, DROP_LATER);
                 else if (chunk != offered && is_empty(chunk)) {
-                        if (!offered && ended(chunk->first) && dsc_mem_offer(dcu.session, chunk->base))
+                        if (!offered && ended(chunk->first) && (offer = dsc_mem_offer(dcu.session, chunk->base)))
                                 offered = chunk;
                         else
                                 chunk_drop(chunk, DROP_LATER);

@@ -336,6 +336,15 @@ Test(kept, number_and_bytes_are_bounded, .timeout = 60)
         fake_stop(&fake);
 }
 
+static void daemon_takes(CUdeviceptr address)
+{
+        for (int i = 0; i < (int)DS_SPARES; i++) {
+                uint64_t seen = address;
+
+                (void)atomic_compare_exchange_strong(&fake.ring->spare[i], &seen, 0);
+        }
+}
+
 Test(kept, the_daemon_takes_it, .timeout = 60)
 {
         begin_kept(64 * MIB);
@@ -343,11 +352,7 @@ Test(kept, the_daemon_takes_it, .timeout = 60)
         p[1] = take(4 * MIB);
         give(p[0]);
         give(p[1]);
-        for (int i = 0; i < (int)DS_SPARES; i++) {
-                uint64_t seen = p[0];
-
-                (void)atomic_compare_exchange_strong(&fake.ring->spare[i], &seen, 0);
-        }
+        daemon_takes(p[0]);
         cr_expect_eq(take(4 * MIB), p[1]);
         p[2] = take(4 * MIB);
         cr_expect_neq(p[2], p[0]);
@@ -355,6 +360,42 @@ Test(kept, the_daemon_takes_it, .timeout = 60)
         cr_expect_eq(atomic_load(frees), 0, "the daemon has freed it already");
         give(p[2]);
         cr_expect_eq(offered(p[2]), 1);
+        fake_stop(&fake);
+}
+
+/* The daemon takes a kept allocation and places a smaller chunk there, which is offered in its turn. */
+Test(kept, a_chunk_at_its_old_address_is_another_allocation, .timeout = 60)
+{
+        begin_kept(64 * MIB);
+        p[0] = take(4 * MIB);
+        give(p[0]);
+        daemon_takes(p[0]);
+        fake.device_used = p[0] - fake.window;
+        p[1] = take(2 * MIB - 512);
+        cr_assert_eq(p[1], p[0], "the chunk lies there");
+        fake.device_used += 64 * MIB;
+        give(p[1]);
+        cr_assert_eq(offered(p[1]), 1);
+        cr_expect_neq(take(4 * MIB), p[0], "a chunk of 2 MiB is there");
+        cr_expect_eq(take(2 * MIB - 512), p[1]);
+        fake_stop(&fake);
+}
+
+/* The same the other way round. */
+Test(kept, an_allocation_at_the_address_of_a_chunk_is_no_chunk, .timeout = 60)
+{
+        begin_kept(64 * MIB);
+        p[0] = take(2 * MIB - 512);
+        give(p[0]);
+        daemon_takes(p[0]);
+        fake.device_used = p[0] - fake.window;
+        p[1] = take(4 * MIB);
+        cr_assert_eq(p[1], p[0], "the allocation lies there");
+        fake.device_used += 64 * MIB;
+        give(p[1]);
+        cr_assert_eq(offered(p[1]), 1);
+        cr_expect_neq(take(2 * MIB - 512), p[0], "the chunk is gone");
+        cr_expect_eq(take(4 * MIB), p[1]);
         fake_stop(&fake);
 }
 

@@ -143,20 +143,25 @@ Test(cuda_launcher, a_lost_context_is_noticed)
         ds_device_module *module = dt_load(t, DT_PTX);
         struct dt_poke_params params = {.p = DT_DEVICE_VA, .value = 1};
         struct ds_launch l = dt_launch_of(t, module, "poke", 1, 1);
-        uint32_t n = 0, bad = 0;
+        uint32_t n = 0, bad = 0, before = 0, came = 0;
 
         l.params = &params;
         l.params_size = 12;
         l.tell = DS_TELL_LATE;
+        for (uint32_t i = 0; i < DT_TOKENS; i++)
+                before += t->came[i] != 0;
         for (; n < 40 && !t->ops->launch(t->device, &l, dt_token(t)); n++)
                 ;
         while (!t->ops->lost(t->device))
                 dt_poll(t);
         for (uint32_t i = 0; i < 1000; i++)
                 dt_poll(t);
-        for (uint32_t i = 0; i < DT_TOKENS; i++)
+        for (uint32_t i = 0; i < DT_TOKENS; i++) {
+                came += t->came[i] != 0;
                 bad += t->came[i] && t->seen[i].status != 0;
+        }
         cr_assert(n >= 5 && bad >= 1, "%u launches, %u failed", n, bad);
+        cr_assert_eq(came - before, n, "%u launches, %u completions", n, came - before);
         cr_assert_eq(t->ops->lost(t->device), CUDA_ERROR_ILLEGAL_ADDRESS);
         dt_close(t);
 }

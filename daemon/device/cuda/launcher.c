@@ -66,7 +66,7 @@ struct ring {
 };
 
 struct cuda_launcher {
-        const struct ds_cuda_driver *driver;
+        struct ds_cuda_driver driver; /* a copy: a thread that the driver keeps outlives the device */
         CUcontext context;
         int always;
         unsigned n; /* rings whose threads run */
@@ -127,7 +127,7 @@ static void *thread_main(void *arg)
         uint64_t made = 0;
         int taken;
 
-        launcher->driver->cuCtxSetCurrent_fn(launcher->context);
+        launcher->driver.cuCtxSetCurrent_fn(launcher->context);
         while (!atomic_load(&ring->ends)) {
                 struct passed *passed = &ring->calls[made % LAUNCHER_CALLS];
 
@@ -135,7 +135,7 @@ static void *thread_main(void *arg)
                         thread_sleeps(ring, made);
                         continue;
                 }
-                passed->result = cuda_call_make(launcher->driver, &passed->call, 1, &taken);
+                passed->result = cuda_call_make(&launcher->driver, &passed->call, 1, &taken);
                 atomic_store_explicit(&ring->n_made, ++made, memory_order_release);
         }
         return NULL;
@@ -187,7 +187,7 @@ int cuda_launcher_init(ds_device *device)
         launcher = device->launcher = ds_alloc0(1, sizeof(*launcher));
         if (!launcher)
                 return ds_error_origin(-ENOMEM);
-        launcher->driver = &device->driver;
+        launcher->driver = device->driver;
         launcher->context = device->primary;
         launcher->always = always;
         for (; launcher->n < n && !r; launcher->n += !r)
@@ -245,7 +245,7 @@ static void ring_collect(ds_device *device, struct ring *ring)
                         continue;
                 if (cuda_fault_ends(passed->result)) {
                         cuda_fault_note(device, passed->result);
-                } else if (!passed->job->status) {
+                } else if (!device->lost && !passed->job->status) { /* a loss has ended the job, and it may be free */
                         passed->job->status = (int32_t)passed->result;
                         passed->job->given = 0;
                 }

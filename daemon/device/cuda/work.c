@@ -337,6 +337,8 @@ static int call_issue(ds_device *device, struct cuda_stream *stream, struct cuda
 
         if (plain && cuda_launcher_takes(device, stream, call, launch->tell == DS_TELL_LATE)) {
                 cuda_launcher_pass(device, stream, job, call);
+                /* the loss was noticed after the check in job_begin(), when this job was not yet among those that end */
+                job->status = device->lost ? DS_CUDA_LAUNCH_FAILED : 0;
                 result = CUDA_SUCCESS;
         } else {
                 cuda_launcher_settle(device, stream);

@@ -47,8 +47,10 @@
 struct passed {
         struct cuda_call call;
         CUlaunchAttribute attributes[CUDA_CALL_ATTRIBUTES];
+        struct cuda_stream *stream;
         struct cuda_job *job;
         CUresult result;
+        int taken; /* 1: the driver took the launch; result is then that of its report */
         uint8_t params[CUDA_CALL_PARAMS];
 };
 
@@ -125,7 +127,6 @@ static void *thread_main(void *arg)
         struct ring *ring = arg;
         const struct cuda_launcher *launcher = ring->launcher;
         uint64_t made = 0;
-        int taken;
 
         launcher->driver.cuCtxSetCurrent_fn(launcher->context);
         while (!atomic_load(&ring->ends)) {
@@ -135,7 +136,7 @@ static void *thread_main(void *arg)
                         thread_sleeps(ring, made);
                         continue;
                 }
-                passed->result = cuda_call_make(&launcher->driver, &passed->call, 1, &taken);
+                passed->result = cuda_call_make(&launcher->driver, &passed->call, 1, &passed->taken);
                 atomic_store_explicit(&ring->n_made, ++made, memory_order_release);
         }
         return NULL;
@@ -234,6 +235,22 @@ static struct ring *ring_of(const ds_device *device, const struct cuda_stream *s
         return &device->launcher->rings[stream->id % device->launcher->n];
 }
 
+/* A call with an error that does not end the context. Its report may be missing, so the device requests another one. */
+static void call_failed(ds_device *device, const struct passed *passed)
+{
+        struct cuda_stream *stream = passed->stream;
+        struct cuda_job *job = passed->job;
+
+        if (job->status)
+                return;
+        stream->asked = cuda_counter(device, stream);
+        stream->marked = DS_MIN(stream->marked, job->number - 1);
+        if (passed->taken && !job->event)
+                return;
+        job->status = (int32_t)passed->result;
+        job->given = 0;
+}
+
 static void ring_collect(ds_device *device, struct ring *ring)
 {
         uint64_t made = atomic_load_explicit(&ring->n_made, memory_order_acquire);
@@ -243,12 +260,10 @@ static void ring_collect(ds_device *device, struct ring *ring)
 
                 if (!passed->result)
                         continue;
-                if (cuda_fault_ends(passed->result)) {
+                if (cuda_fault_ends(passed->result))
                         cuda_fault_note(device, passed->result);
-                } else if (!device->lost && !passed->job->status) { /* a loss has ended the job, and it may be free */
-                        passed->job->status = (int32_t)passed->result;
-                        passed->job->given = 0;
-                }
+                else if (!device->lost) /* a loss has ended the job, and it may be free */
+                        call_failed(device, passed);
         }
 }
 
@@ -314,6 +329,7 @@ void cuda_launcher_pass(
                 ring_collect(device, ring);
         }
         passed->call = *call;
+        passed->stream = stream;
         passed->job = job;
         if (call->size)
                 memcpy(passed->params, call->params, call->size);

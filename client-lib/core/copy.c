@@ -38,8 +38,10 @@
 
 _Static_assert(LARGE_AREA + N_SMALL * SMALL_BYTES <= DS_ARENA_BYTES, "pieces do not fit the arena");
 
-static struct dsc_copy_tuning tuning = {
-        .piece_bytes = 1u << 20, .read_ahead = 4, .write_method = DSC_COPY_UNCACHED, .read_method = DSC_COPY_UNCACHED};
+static struct dsc_copy_tuning tuning = {.piece_bytes = 256u << 10,
+        .read_ahead = 4,
+        .write_method = DSC_COPY_PREFETCHED,
+        .read_method = DSC_COPY_PREFETCHED};
 
 enum piece_state { PIECE_FREE, PIECE_FLIGHT, PIECE_OWNED };
 

@@ -210,23 +210,57 @@ static int memory_try_slab(struct dsw_session *session, uint64_t usual, uint64_t
         return r == DS_CUDA_OUT_OF_MEMORY && least < usual ? memory_add_slab(session, least, ret) : r;
 }
 
-/*
- * Adds a slab. If memory is short, first frees what clients offer: that of sessions without work, whose memory is free
- * at once, then that of others. Also frees it when the device is nearly full, because the driver needs memory, too.
- */
-static int memory_get_slab(struct dsw_session *session, uint64_t usual, uint64_t least, struct dsw_slab_note *ret)
+/* Allocates from the session's slabs, or from a new one. ret: the new slab; unchanged if there is none. */
+static int memory_place(struct dsw_session *session, uint64_t bytes, uint64_t *ret_va, struct dsw_slab_note *ret)
 {
-        ds_worker *worker = session->worker;
-        uint64_t total = worker->info->memory_bytes;
-        int r = memory_try_slab(session, usual, least, ret);
+        uint64_t least = DS_ALIGN_UP(bytes, memory_slab_align(session->worker));
+        int r = dsw_heap_alloc(&session->memory.device, bytes, ret_va);
+
+        if (r != DSW_HEAP_E_FULL)
+                return r;
+        r = memory_try_slab(session, DS_MAX(least, DSW_SLAB_BYTES), least, ret);
+        if (r)
+                return r;
+        r = dsw_heap_alloc(&session->memory.device, bytes, ret_va);
+        if (r) {
+                memory_remove_slab(session, ret->va);
+                ret->fd = ds_close(ret->fd);
+        }
+        return ds_error_fold(r);
+}
+
+/* Allocates all of a new slab. */
+static int memory_place_alone(struct dsw_session *session, uint64_t bytes, uint64_t *ret_va, struct dsw_slab_note *ret)
+{
+        int r = memory_add_slab(session, bytes, ret);
+
+        *ret_va = ret->va;
+        return r;
+}
+
+/*
+ * Calls place(). If memory is short, first frees what clients offer: that of sessions without work, whose memory is
+ * free at once, then that of others. The session's own offers may make room in its slabs.
+ */
+static int memory_find_place(struct dsw_session *session, uint64_t bytes, uint64_t *ret_va, struct dsw_slab_note *ret,
+        int (*place)(struct dsw_session *, uint64_t, uint64_t *, struct dsw_slab_note *))
+{
+        int r = place(session, bytes, ret_va, ret);
 
         for (int busy = 0; r == DS_CUDA_OUT_OF_MEMORY && busy <= 1; busy++) {
-                if (dsw_spare_free_all(worker, NULL, busy))
-                        r = memory_try_slab(session, usual, least, ret);
+                if (dsw_spare_free_all(session->worker, NULL, busy))
+                        r = place(session, bytes, ret_va, ret);
         }
-        if (!r && total - DS_MIN(total, worker->slab_bytes) < total / MEMORY_RESERVE_PART)
-                (void)dsw_spare_free_all(worker, NULL, 0);
         return r;
+}
+
+/* Frees what clients offer if the device is nearly full, because the driver needs memory, too. */
+static void memory_reserve(ds_worker *worker)
+{
+        uint64_t total = worker->info->memory_bytes;
+
+        if (total - DS_MIN(total, worker->slab_bytes) < total / MEMORY_RESERVE_PART)
+                (void)dsw_spare_free_all(worker, NULL, 0);
 }
 
 /* As dsw_memory_may(), after the session's own client has lost what it offers, if need be. */
@@ -240,7 +274,7 @@ int dsw_memory_alloc(struct dsw_session *session, uint64_t bytes, uint64_t *ret_
         struct dsw_memory *memory = &session->memory;
         struct dsw_heap *heap = &memory->device;
         struct dsw_slab_note slab = {.fd = -1};
-        uint64_t rounded, least;
+        uint64_t rounded;
         int r;
 
         if (!bytes)
@@ -252,21 +286,12 @@ int dsw_memory_alloc(struct dsw_session *session, uint64_t bytes, uint64_t *ret_
                 return DS_CUDA_OUT_OF_MEMORY;
         if (heap->n_ranges >= DSW_SESSION_ALLOCS_MAX)
                 return DETSHARE__STATUS__QUOTA;
-        r = dsw_heap_alloc(heap, rounded, ret_va);
-        if (r == DSW_HEAP_E_FULL) {
-                least = DS_ALIGN_UP(rounded, memory_slab_align(session->worker));
-                r = memory_get_slab(session, DS_MAX(least, DSW_SLAB_BYTES), least, &slab);
-                if (r)
-                        return ds_error_trace(r);
-                r = dsw_heap_alloc(heap, rounded, ret_va);
-                if (r) {
-                        memory_remove_slab(session, slab.va);
-                        ds_close(slab.fd);
-                }
-        }
+        r = memory_find_place(session, rounded, ret_va, &slab, memory_place);
         if (r)
-                return ds_error_fold(r);
+                return ds_error_trace(r);
         dsw_heap_find(heap, *ret_va)->flags = RANGE_NEW;
+        if (slab.fd >= 0)
+                memory_reserve(session->worker);
         memory_used_changed(session);
         *ret_slab = slab;
         return 0;
@@ -318,9 +343,10 @@ int dsw_memory_scrub_begin(struct dsw_session *session, uint64_t bytes, uint64_t
                 return DS_CUDA_INVALID_VALUE;
         if (!memory_make_room(session, bytes))
                 return DS_CUDA_OUT_OF_MEMORY;
-        r = memory_get_slab(session, bytes, bytes, &slab);
+        r = memory_find_place(session, bytes, ret_va, &slab, memory_place_alone);
         if (r)
                 return ds_error_trace(r);
+        memory_reserve(worker);
         r = worker->ops->mem_keep(worker->device, session->space, slab.va);
         if (!r)
                 r = dsw_heap_place(&session->memory.device, slab.va, bytes);

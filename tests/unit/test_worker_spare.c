@@ -104,6 +104,40 @@ Test(worker_spare, a_session_gets_its_own_offer, .timeout = 60)
         spare_close(&s);
 }
 
+/* A slab that has other allocations stays, and the offer's place in it is used. */
+Test(worker_spare, a_session_s_own_offer_makes_room_in_its_slab, .timeout = 60)
+{
+        struct spare s = spare_open();
+        uint64_t offered, rest, p;
+
+        cr_assert_eq(wt_alloc(s.t, &s.a, DS_MIB(32), &offered), 0, "beside the 4 KiB");
+        cr_assert_eq(wt_alloc(s.t, &s.a, DS_MIB(31), &rest), 0);
+        cr_assert_eq(wt_alloc(s.t, &s.a, DS_MIB(16), &p), DS_CUDA_OUT_OF_MEMORY);
+        atomic_store(word(&s), offered);
+        cr_assert_eq(wt_alloc(s.t, &s.a, DS_MIB(16), &p), 0);
+        cr_assert_eq(p, offered);
+        spare_close(&s);
+}
+
+/* The nearly full device takes the offer only when the new slab has its allocation, so no slab stays empty. */
+Test(worker_spare, a_nearly_full_device_keeps_no_empty_slab, .timeout = 60)
+{
+        struct spare s = spare_open();
+        uint64_t offered, rest, p, before;
+
+        cr_assert_eq(wt_mem_free(s.t, &s.a, s.large), 0);
+        cr_assert_eq(wt_alloc(s.t, &s.a, DS_MIB(512), &p), 0);
+        cr_assert_eq(wt_alloc(s.t, &s.a, DS_MIB(32), &offered), 0, "beside the 4 KiB");
+        cr_assert_eq(wt_alloc(s.t, &s.a, DS_MIB(31), &rest), 0);
+        before = free_bytes(&s, &s.b);
+        atomic_store(word(&s), offered);
+        cr_assert_eq(wt_alloc(s.t, &s.a, DS_MIB(16), &p), 0);
+        cr_expect_eq(atomic_load(word(&s)), 0);
+        cr_assert_eq(wt_mem_free(s.t, &s.a, p), 0);
+        cr_expect_eq(free_bytes(&s, &s.b), before);
+        spare_close(&s);
+}
+
 Test(worker_spare, all_words_count, .timeout = 60)
 {
         struct spare s = spare_open();

@@ -137,10 +137,14 @@ static CUresult finish(const struct plan *plan)
 
 CUresult dcu_memory_share(void)
 {
-        uint64_t seq;
+        uint64_t seq, tail;
 
         atomic_store(&memory_shared, 1);
         seq = atomic_load(&last_early);
+        /* a larger number is from before a reset or of an earlier session, and may hide later copies */
+        tail = dsc_stream_tail(dcu.session, 0);
+        if (seq > tail)
+                seq = tail;
         return seq ? dcu_result(dsc_wait(dcu.session, 0, seq)) : CUDA_SUCCESS;
 }
 

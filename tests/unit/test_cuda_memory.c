@@ -664,3 +664,40 @@ Test(copies, memory_that_other_processes_get_has_its_bytes, .timeout = 60)
         cr_expect_eq(bytes[0], 2);
         fake_stop(&fake);
 }
+
+static void *export_first(void *unused)
+{
+        CUipcMemHandle handle;
+
+        cr_expect_eq(cuCtxSetCurrent(context), CUDA_SUCCESS);
+        (void)cuIpcGetMemHandle(&handle, p[0]); /* this daemon exports nothing */
+        atomic_store(&returned, 1);
+        return NULL;
+}
+
+/* A new daemon counts operations from 1: the number of a copy of the last session says nothing. */
+Test(copies, memory_of_a_new_session_has_its_bytes_when_it_is_exported, .timeout = 60)
+{
+        unsigned char bytes[64] = {1};
+        pthread_t thread;
+
+        begin();
+        p[0] = take(1000);
+        for (int i = 0; i < 50; i++)
+                cr_expect_eq(cuMemcpyHtoD_v2(p[0], bytes, sizeof(bytes)), CUDA_SUCCESS);
+        cr_expect_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+        cr_expect_eq(cuCtxDestroy_v2(context), CUDA_SUCCESS);
+        fake_stop(&fake);
+        memset(&fake, 0, sizeof(fake));
+        begin();
+        p[0] = take(1000);
+        attach(p[0]);
+        fake.paused = true;
+        cr_expect_eq(cuMemcpyHtoD_v2(p[0], bytes, sizeof(bytes)), CUDA_SUCCESS, "it returns early");
+        pthread_create(&thread, NULL, export_first, NULL);
+        usleep(50000);
+        cr_expect_eq(atomic_load(&returned), 0, "the copy has not ended");
+        fake.paused = false;
+        pthread_join(thread, NULL);
+        fake_stop(&fake);
+}

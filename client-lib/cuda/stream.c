@@ -179,7 +179,8 @@ void dcu_ahead_begin(uint32_t slot, struct dcu_ahead *ret)
 
 int dcu_ahead_end(uint32_t slot, const struct dcu_ahead *begin)
 {
-        return slot == 0 && begin->idle && dsc_ahead_end(dcu.session, &begin->core);
+        /* another thread may have submitted to a blocking stream since dcu_ahead_begin(), before this call's work */
+        return slot == 0 && begin->idle && dsc_ahead_end(dcu.session, &begin->core) && !any_blocking(slot_unfinished);
 }
 
 void dcu_stream_free(struct dcu_stream *stream, int in_daemon)

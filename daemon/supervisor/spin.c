@@ -1,20 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "supervisor/spin.h"
 
-#include <sched.h>
 #include <stdlib.h>
 
+#include "util/cpus.h"
 #include "util/error.h"
-
-unsigned ds_spin_cpus(void)
-{
-        const char *given = getenv("DETSHARE_CPUS");
-        cpu_set_t set;
-
-        if (given)
-                return (unsigned)strtoul(given, NULL, 10);
-        return sched_getaffinity(0, sizeof(set), &set) < 0 ? 1 : (unsigned)CPU_COUNT(&set);
-}
 
 static struct ds_spin_account *find(struct ds_spin *spin, uid_t uid)
 {
@@ -84,7 +74,7 @@ void ds_spin_deinit(struct ds_spin *spin)
 void ds_spin_set(struct ds_spin *spin, uint64_t spin_us, int never)
 {
         spin->limit_ns = spin_us ? DS_MIN(spin_us * DS_NS_PER_US, DS_SPIN_NS) : DS_SPIN_NS;
-        if (never || ds_spin_cpus() < DS_SPIN_CPUS)
+        if (never || ds_cpus() < DS_SPIN_CPUS)
                 spin->limit_ns = 0;
 }
 

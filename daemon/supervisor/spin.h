@@ -53,9 +53,6 @@ struct ds_spin {
         struct ds_spin_account accounts[DS_SPIN_ACCOUNTS];
 };
 
-/* Number of processors that this process may use. Tests set it with the environment variable DETSHARE_CPUS. */
-unsigned ds_spin_cpus(void);
-
 /* Initialises the handle, with a limit of 0. Its memory must stay valid until the loop has closed it. Returns 0 or
  * -errno. */
 int ds_spin_init(struct ds_spin *spin, uv_loop_t *loop);

@@ -15,12 +15,12 @@
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "util/cpus.h"
 #include "util/error.h"
 #include "worker/graph.h"
 #include "worker/graph_piece.h"
@@ -170,20 +170,12 @@ static int loop_build(ds_worker *worker, const struct ds_worker_config *config)
         return ds_error_trace(r);
 }
 
-/* Number of CPUs that this process may use, which may be fewer than the machine has. */
-static int loop_cpus(void)
-{
-        cpu_set_t set;
-
-        return sched_getaffinity(0, sizeof(set), &set) < 0 ? 1 : CPU_COUNT(&set);
-}
-
 static uint64_t loop_spin_ns(const ds_worker *worker)
 {
         if (worker->device_fd >= 0)
                 return DSW_SPIN_NS;
         /* with few CPUs, a polling worker would take one of them from the clients */
-        return loop_cpus() >= LOOP_SPIN_CPUS ? LOOP_SPIN_GPU_NS : DSW_SPIN_NS / 2;
+        return ds_cpus() >= LOOP_SPIN_CPUS ? LOOP_SPIN_GPU_NS : DSW_SPIN_NS / 2;
 }
 
 void dsw_loop_limits(ds_worker *worker, uint64_t orphan_ns, uint64_t kernel_ns, uint64_t quiesce_ns, uint64_t spin_ns)

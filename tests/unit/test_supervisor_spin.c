@@ -8,6 +8,7 @@
 #include "tests/unit/supervisor_fixture.h"
 
 #include "supervisor/spin.h"
+#include "util/cpus.h"
 
 #define US DS_NS_PER_US
 #define UID 1000
@@ -82,7 +83,7 @@ Test(spin, the_configuration_and_the_processors_bound_it)
         request(UID, 0, US);
         cr_assert(!polls());
         unsetenv("DETSHARE_CPUS");
-        cr_assert_geq(ds_spin_cpus(), 1u);
+        cr_assert_geq(ds_cpus(), 1u);
 }
 
 /* The loop does not block after a request, and blocks again when nothing has followed for the polling time. */

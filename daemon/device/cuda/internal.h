@@ -543,7 +543,7 @@ uint64_t *cuda_counter_of(const ds_device *device, const struct cuda_stream *str
 /*
  * launcher.c: threads that make driver calls of launches. The functions are the owner's.
  */
-/* 0, also where there is to be no thread; or a negative errno */
+/* 0, also where there is no thread; -ENOMEM */
 int cuda_launcher_init(ds_device *device);
 void cuda_launcher_free(ds_device *device);
 /* 1: this call must or should be passed to a thread. followed: more work is queued behind the launch. */

@@ -31,6 +31,7 @@
 #include <time.h>
 
 #include "device/cuda/internal.h"
+#include "util/cpus.h"
 #include "util/error.h"
 
 #define LAUNCHER_CALLS 16 /* calls in the ring: a stream's other work waits for at most so many */
@@ -148,16 +149,13 @@ static void *thread_main(void *arg)
 static unsigned launcher_wanted(int *ret_always)
 {
         const char *told = getenv("DETSHARE_LAUNCH_THREAD");
-        unsigned cpus = 0;
-        cpu_set_t set;
+        const unsigned cpus = ds_cpus();
 
         *ret_always = told && !strcmp(told, "always");
         if (told && !strcmp(told, "never"))
                 return 0;
         if (*ret_always)
                 return 2;
-        if (sched_getaffinity(0, sizeof(set), &set) == 0)
-                cpus = (unsigned)CPU_COUNT(&set);
         return cpus < LAUNCHER_CPUS ? 0 : DS_MIN(DS_MAX(cpus / LAUNCHER_CPUS_MORE, 1u), LAUNCHER_THREADS);
 }
 
@@ -180,7 +178,7 @@ int cuda_launcher_init(ds_device *device)
 {
         struct cuda_launcher *launcher;
         unsigned n;
-        int always, r = 0;
+        int always;
 
         n = device->counters ? launcher_wanted(&always) : 0;
         if (!n)
@@ -191,12 +189,11 @@ int cuda_launcher_init(ds_device *device)
         launcher->driver = device->driver;
         launcher->context = device->primary;
         launcher->always = always;
-        for (; launcher->n < n && !r; launcher->n += !r)
-                r = ring_start(launcher, &launcher->rings[launcher->n]);
-        if (!r)
-                return 0;
-        cuda_launcher_free(device);
-        return ds_error_origin(r);
+        while (launcher->n < n && !ring_start(launcher, &launcher->rings[launcher->n]))
+                launcher->n++;
+        if (!launcher->n)
+                cuda_launcher_free(device); /* the system allows no thread, so the owner makes all calls */
+        return 0;
 }
 
 /* Ends the ring's thread. 0: it stays in the driver until the process ends. */

@@ -589,7 +589,7 @@ $(BUILD)/bench/gpu_%: $(BUILD)/obj/tests/bench/gpu_%.o | $(LIBRARIES)
 performance-page: ## docs/performance.md and its plots, from the figures in docs/performance
 	tests/bench/performance.py
 
-e2e: $(BUILD)/bench/gpu_first $(addprefix $(BUILD)/bench/gpu_,figures kernels.fatbin kernels.cubin kernels.ptx)
+e2e: $(BUILD)/bench/gpu_first $(addprefix $(BUILD)/bench/gpu_,figures load kernels.fatbin kernels.cubin kernels.ptx)
 $(BUILD)/bench/copy_sweep: $(BUILD)/obj/tests/bench/copy_sweep.o $(BUILD)/libdetshare-client.so
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/..' -o $@ $< -L$(BUILD) -ldetshare-client

@@ -25,6 +25,7 @@ import argparse
 import csv
 import dataclasses
 import importlib.util
+import json
 import lzma
 import os
 import pathlib
@@ -51,6 +52,7 @@ MIB = 1 << 20
 PTX_SIZES = {"1KiB": 1 << 10, "16KiB": 16 << 10, "128KiB": 128 << 10, "1MiB": MIB}
 SERVICE = ("ls", "28", "100000", "2000")  # of gpu_load: requests of 28 kernels, 2 ms apart
 SERVICE_START_S = 2  # time until the service runs its requests
+SERVICE_ALONE_S = 2  # time for which its requests are measured without a neighbour
 
 
 @dataclasses.dataclass
@@ -235,6 +237,12 @@ class Process:
         except subprocess.TimeoutExpired:
             return None
 
+    def tell(self, number):
+        try:
+            os.killpg(self.child.pid, number)
+        except ProcessLookupError:
+            pass
+
     def end(self):
         """Kills what is left of the process; returns its lines on standard output and the last ones on standard error."""
         try:
@@ -327,25 +335,52 @@ class Bench:
         rows = [pair for lines, _ in texts for pair in values(lines)]
         return rows if run.copies == 1 else crowd(rows, run.copies, wall_us, len(bad))
 
+    def service_start(self, side):
+        """A service that has run its requests alone for a while: its output has a line of its start and one of that while."""
+        service = self.start(side, "ls", [self.build / "bench" / "gpu_load", *SERVICE, "120"],
+                             self.environment(self.tmp / "service"), self.tmp / "service.log")
+        for seconds in (SERVICE_START_S, SERVICE_ALONE_S):
+            time.sleep(seconds)
+            service.tell(signal.SIGUSR1)
+        return service
+
+    def service_end(self, group, service, side, keep):
+        """Ends the service and keeps the 99th percentiles of its requests: alone, and since then."""
+        early = service.wait(0) is not None
+        service.tell(signal.SIGTERM)
+        service.wait(10)
+        lines, errors = service.end()
+        p99 = [float(line.split()[3]) for line in lines if line.startswith("ls ")]
+        if early or len(p99) < 3:
+            self.failed += 1
+            say(f"first_times: {side}: the service beside {group.name} ended early: {' '.join(errors)[:400]}")
+            return
+        keep(f"{group.name}.service_p99_alone", p99[1])
+        keep(f"{group.name}.service_p99_beside", p99[2])
+
+    def stopped_us(self):
+        """Time for which the daemon has stopped the GPU so far, us."""
+        status = subprocess.run([str(self.build / "detsharectl"), "--socket", str(self.daemon.socket), "status", "--json"],
+                                stdout=subprocess.PIPE, timeout=30)
+        return json.loads(status.stdout).get("quiesce_ns", 0) / 1e3
+
     def stage(self, group, runs, stage, side, turn):
-        service = None
-        if group.service:
-            service = self.start(side, "ls", [self.build / "bench" / "gpu_load", *SERVICE, "120"],
-                                 self.environment(self.tmp / "service"), self.tmp / "service.log")
-            time.sleep(SERVICE_START_S)
+        def keep(row, value):
+            self.samples.add(group.name, row, stage, side, turn, value, self.device)
+
+        service = self.service_start(side) if group.service else None
+        stopped_us = self.stopped_us() if service and side == "detshare" else None
         try:
             for run in runs:
                 if self.left() <= 0:
                     return
                 for row, value in self.run(side, run, self.tmp / f"{group.name}.{turn}.{side}"):
-                    self.samples.add(group.name, row, stage, side, turn, value, self.device)
+                    keep(row, value)
+            if stopped_us is not None:
+                keep(f"{group.name}.stopped", self.stopped_us() - stopped_us)
         finally:
             if service:
-                early = service.wait(0) is not None
-                _, errors = service.end()
-                if early:
-                    self.failed += 1
-                    say(f"first_times: {side}: the service beside {group.name} ended early: {' '.join(errors)[:400]}")
+                self.service_end(group, service, side, keep)
 
     def group(self, group, turn):
         begin = time.monotonic()

@@ -4,7 +4,8 @@
  *
  * gpu_load ls KERNELS REQUESTS PAUSE_US SECONDS
  *     a latency-sensitive service: REQUESTS requests of KERNELS launches on 16 blocks and a synchronisation, with a
- *     pause between them, for at most SECONDS. Prints `ls N p50 p99 max`, in us.
+ *     pause between them, for at most SECONDS or until SIGTERM. Prints `ls N p50 p99 max`, in us; at SIGUSR1 also a
+ *     line of the requests so far, which then do not count in the next one.
  * gpu_load be SPIN_US STOP
  *     kernels whose 1,024-thread blocks hold every SM for SPIN_US each, until the file STOP exists. Prints READY, and at
  *     the end `be KERNELS PER_SECOND`.
@@ -16,6 +17,8 @@
  */
 #include "tests/bench/gpu_common.h"
 
+#include <signal.h>
+
 #define REQUESTS_MAX 100000
 #define LS_BLOCKS 16
 #define LS_THREADS 256
@@ -23,6 +26,25 @@
 #define BE_THREADS 1024
 #define BE_WAVES 4
 #define BE_AHEAD 4
+
+static volatile sig_atomic_t told; /* last signal that has not been handled */
+
+static void tell(int sig)
+{
+        told = sig;
+}
+
+/* Prints the line of these requests, without the first `warm`. 0: there are no more than those. */
+static int ls_say(double *us, unsigned n, unsigned warm)
+{
+        if (n <= warm)
+                return 0;
+        n -= warm;
+        printf("ls %u %.2f", n, bench_percentile(us + warm, n, 0.5));
+        printf(" %.2f %.2f\n", bench_percentile(us + warm, n, 0.99), bench_percentile(us + warm, n, 1));
+        fflush(stdout);
+        return 1;
+}
 
 static int run_ls(unsigned kernels, unsigned requests, double pause_us, double seconds)
 {
@@ -34,12 +56,14 @@ static int run_ls(unsigned kernels, unsigned requests, double pause_us, double s
         float a = 0.5f;
         double end;
 
+        signal(SIGUSR1, tell);
+        signal(SIGTERM, tell);
         bench_start();
         layer = bench_function(bench_module("gpu_kernels.fatbin"), "layer");
         CHECK(cuMemAlloc(&x, LS_WORDS * sizeof(float)));
         CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
         end = bench_us() + seconds * 1e6;
-        while (done < requests + warm && done < REQUESTS_MAX && bench_us() < end) {
+        while (done < requests + warm && done < REQUESTS_MAX && bench_us() < end && told != SIGTERM) {
                 void *params[] = {&x, &n, &a};
                 double begin = bench_us();
 
@@ -48,14 +72,13 @@ static int run_ls(unsigned kernels, unsigned requests, double pause_us, double s
                 CHECK(cuStreamSynchronize(stream));
                 us[done++] = bench_us() - begin;
                 bench_sleep_us(pause_us);
+                if (told == SIGUSR1) {
+                        told = 0;
+                        ls_say(us, done, warm);
+                        done = warm = 0;
+                }
         }
-        if (done <= warm)
-                return 1;
-        done -= warm;
-        memmove(us, us + warm, done * sizeof(us[0]));
-        printf("ls %u %.2f", done, bench_percentile(us, done, 0.5));
-        printf(" %.2f %.2f\n", bench_percentile(us, done, 0.99), bench_percentile(us, done, 1));
-        return 0;
+        return ls_say(us, done, warm) ? 0 : 1;
 }
 
 static int run_be(unsigned long long spin_us, const char *stop)

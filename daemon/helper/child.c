@@ -7,16 +7,13 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "util/clock.h"
 #include "util/error.h"
 #include "util/macro.h"
 
 void ds_child_init(struct ds_child *child, uint64_t ms)
 {
-        struct timespec t;
-
-        clock_gettime(CLOCK_MONOTONIC, &t);
-        *child = (struct ds_child){.process_fd = -1,
-                .deadline_ns = (uint64_t)t.tv_sec * DS_NS_PER_S + (uint64_t)t.tv_nsec + ms * DS_NS_PER_MS};
+        *child = (struct ds_child){.process_fd = -1, .deadline_ns = ds_monotonic_ns() + ms * DS_NS_PER_MS};
 }
 
 int ds_child_watch(struct ds_child *child)

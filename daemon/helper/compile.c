@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "util/alloc.h"
+#include "util/clock.h"
 #include "util/error.h"
 #include "util/fd.h"
 #include "util/macro.h"
@@ -50,14 +51,6 @@ struct ds_compile {
         char words[WORDS_MAX + 1];
         uint32_t time_ms;
 };
-
-static uint64_t now(void)
-{
-        struct timespec t;
-
-        clock_gettime(CLOCK_MONOTONIC, &t);
-        return (uint64_t)t.tv_sec * DS_NS_PER_S + (uint64_t)t.tv_nsec;
-}
 
 static void child_limit(int resource, uint64_t value)
 {
@@ -162,7 +155,7 @@ int ds_compile_new(const char *ptxas, const struct ds_check_text *text, uint32_t
         compile->process_fd = compile->words_fd = -1;
         compile->code_fd = fd_high(memfd_create("detshare-code", MFD_CLOEXEC));
         compile->time_ms = time_ms ? time_ms : DS_COMPILE_TIME_MS;
-        compile->deadline_ns = now() + compile->time_ms * DS_NS_PER_MS;
+        compile->deadline_ns = ds_monotonic_ns() + compile->time_ms * DS_NS_PER_MS;
         if (text_fd < 0 || compile->code_fd < 0 || ds_write_all(text_fd, text->text, text->length) < 0)
                 return ds_error_origin(-errno);
         r = compile_spawn(compile, ptxas, text, text_fd);

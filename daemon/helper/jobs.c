@@ -19,6 +19,7 @@
 #include "helper/nvjitlink.h"
 #include "ptx/pass/forms.h"
 #include "util/alloc.h"
+#include "util/clock.h"
 #include "util/code_file.h"
 #include "util/error.h"
 #include "util/forms_file.h"
@@ -85,14 +86,6 @@ struct ds_jobs {
         struct ds_check_result result; /* the answer that is being built */
         struct ds_check_result other;  /* result of a second attempt while `result` is in use */
 };
-
-static uint64_t now(void)
-{
-        struct timespec t;
-
-        clock_gettime(CLOCK_MONOTONIC, &t);
-        return (uint64_t)t.tv_sec * DS_NS_PER_S + (uint64_t)t.tv_nsec;
-}
 
 static uint64_t real_now(void)
 {
@@ -804,7 +797,7 @@ int ds_jobs_cancel(ds_jobs *jobs, uint64_t id)
 
 size_t ds_jobs_poll(const ds_jobs *jobs, struct pollfd *fds, int *ret_timeout_ms)
 {
-        uint64_t first = UINT64_MAX, t = now(), left;
+        uint64_t first = UINT64_MAX, t = ds_monotonic_ns(), left;
         size_t n = 0;
 
         for (size_t i = 0; i < DS_JOBS_MAX; i++) {
@@ -851,7 +844,7 @@ static int job_finish(ds_jobs *jobs, struct job *job)
 
 int ds_jobs_step(ds_jobs *jobs)
 {
-        uint64_t t = now();
+        uint64_t t = ds_monotonic_ns();
         int r = 0;
 
         for (size_t i = 0; i < DS_JOBS_MAX && !r; i++) {

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +20,7 @@
 #include "util/error.h"
 #include "util/log.h"
 #include "util/macro.h"
+#include "util/thread.h"
 
 #define DIRECTORY "code"
 #define LOCK "lock"
@@ -442,15 +442,10 @@ static void *thread_main(void *user)
 
 static int thread_start(ds_code_store *store)
 {
-        sigset_t all, before;
-        int r;
+        int r = ds_thread_start(&store->thread, thread_main, store);
 
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        r = pthread_create(&store->thread, NULL, thread_main, store);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
         store->running = r == 0;
-        return r;
+        return -r;
 }
 
 /* --- interface ---------------------------------------------------------------------------------------------------- */

@@ -4,13 +4,13 @@
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <time.h>
 
 #include "util/alloc.h"
 #include "util/error.h"
 #include "util/macro.h"
+#include "util/thread.h"
 
 #define END_SECONDS 2
 
@@ -109,15 +109,10 @@ static void *thread_main(void *user)
 
 static int thread_start(ds_profile_store *store)
 {
-        sigset_t all, before;
-        int r;
+        int r = ds_thread_start(&store->thread, thread_main, store);
 
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        r = pthread_create(&store->thread, NULL, thread_main, store);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
         store->running = r == 0;
-        return -r;
+        return r;
 }
 
 /* --- interface ---------------------------------------------------------------------------------------------------- */

@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "util/clock.h"
 #include "util/cpus.h"
 #include "util/error.h"
 #include "worker/graph.h"
@@ -57,14 +58,6 @@ enum loop_source {
         SOURCE_PAGES,
         _SOURCE_MAX,
 };
-
-static uint64_t loop_wall_ns(void)
-{
-        struct timespec ts;
-
-        clock_gettime(CLOCK_MONOTONIC, &ts);
-        return (uint64_t)ts.tv_sec * DS_NS_PER_S + (uint64_t)ts.tv_nsec;
-}
 
 static uint64_t loop_cpu_ns(void)
 {
@@ -206,7 +199,7 @@ int ds_worker_new(const struct ds_worker_config *config, ds_worker **ret)
         worker->epoll_fd = worker->device_fd = -1;
         dsw_pool_init(&worker->pool);
         worker->signal_fd = config->signal_fd;
-        worker->wall_ns = config->wall_ns ? config->wall_ns : loop_wall_ns;
+        worker->wall_ns = config->wall_ns ? config->wall_ns : ds_monotonic_ns;
         worker->cpu_ns = config->wall_ns ? config->wall_ns : loop_cpu_ns;
         worker->id_base = config->life << DSW_ID_BASE_SHIFT;
         worker->piece_ns = config->piece_ns ? config->piece_ns : DSW_PIECE_NS;

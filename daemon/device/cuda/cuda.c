@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "device/cuda/internal.h"
+#include "util/clock.h"
 #include "util/error.h"
 
 #define ORDINAL_MAX 255u
@@ -170,14 +171,6 @@ struct open_times {
         uint64_t begin, library, driver, context, parts;
 };
 
-static uint64_t open_now(void)
-{
-        struct timespec ts;
-
-        clock_gettime(CLOCK_MONOTONIC, &ts);
-        return (uint64_t)ts.tv_sec * DS_NS_PER_S + (uint64_t)ts.tv_nsec;
-}
-
 static double open_ms(uint64_t from, uint64_t to)
 {
         return (double)(to - from) / 1e6;
@@ -192,21 +185,21 @@ static void open_said(const struct open_times *t)
 
 static int open_steps(ds_device *device, const char *spec, unsigned ordinal)
 {
-        struct open_times times = {.begin = open_now()};
+        struct open_times times = {.begin = ds_monotonic_ns()};
         int r = ds_cuda_driver_load(&device->driver, NULL);
 
-        times.library = open_now();
+        times.library = ds_monotonic_ns();
         if (!r)
                 r = open_ordinal(device, spec, ordinal);
-        times.driver = open_now();
+        times.driver = ds_monotonic_ns();
         if (!r)
                 r = open_context(device, spec);
-        times.context = open_now();
+        times.context = ds_monotonic_ns();
         if (!r)
                 r = open_parts(device);
         if (r)
                 return r == -ENODEV ? r : ds_error_trace(r);
-        times.parts = open_now();
+        times.parts = ds_monotonic_ns();
         open_said(&times);
         return 0;
 }

@@ -10,11 +10,11 @@
  * given up with the context; the thread then stays in the driver until the process ends.
  */
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 
 #include "device/cuda/internal.h"
 #include "util/error.h"
+#include "util/thread.h"
 
 enum flush_state {
         FLUSH_IDLE,
@@ -79,19 +79,6 @@ static void *flush_main(void *arg)
         return NULL;
 }
 
-/* Starts the thread with all signals blocked. */
-static int flush_start(struct cuda_flush *flush)
-{
-        sigset_t all, before;
-        int r;
-
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        r = pthread_create(&flush->thread, NULL, flush_main, flush);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-        return -r;
-}
-
 int cuda_flush_new(ds_device *device, CUstream idle, struct cuda_flush **ret)
 {
         struct cuda_flush *flush = ds_alloc0(1, sizeof(*flush));
@@ -105,7 +92,7 @@ int cuda_flush_new(ds_device *device, CUstream idle, struct cuda_flush **ret)
         flush->stream = idle;
         flush->set_current = device->driver.cuCtxSetCurrent_fn;
         flush->synchronize = device->driver.cuStreamSynchronize_fn;
-        r = flush_start(flush);
+        r = ds_thread_start(&flush->thread, flush_main, flush);
         if (r) {
                 flush_delete(flush);
                 return ds_error_origin(r);

@@ -24,15 +24,16 @@
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "device/cuda/internal.h"
+#include "util/clock.h"
 #include "util/cpus.h"
 #include "util/error.h"
+#include "util/thread.h"
 
 #define LAUNCHER_CALLS 16 /* calls in the ring: a stream's other work waits for at most so many */
 #define LAUNCHER_THREADS 4
@@ -76,14 +77,6 @@ struct cuda_launcher {
         struct ring rings[LAUNCHER_THREADS];
 };
 
-static uint64_t launcher_now(void)
-{
-        struct timespec now;
-
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        return (uint64_t)now.tv_sec * DS_NS_PER_S + (uint64_t)now.tv_nsec;
-}
-
 /* turn: number of this pause in its loop. Another thread may need the processor. */
 static void launcher_pause(unsigned turn)
 {
@@ -101,13 +94,13 @@ static void launcher_pause(unsigned turn)
 /* Polls until a call is there. 0: none came for LAUNCHER_SPIN_NS, or the thread must end. */
 static int thread_polls(struct ring *ring, uint64_t made)
 {
-        uint64_t until = launcher_now() + LAUNCHER_SPIN_NS;
+        uint64_t until = ds_monotonic_ns() + LAUNCHER_SPIN_NS;
 
         for (unsigned i = 1; !atomic_load_explicit(&ring->ends, memory_order_relaxed); i++) {
                 if (atomic_load_explicit(&ring->n_passed, memory_order_acquire) != made)
                         return 1;
                 launcher_pause(i);
-                if (i % LAUNCHER_LOOKS == 0 && launcher_now() >= until)
+                if (i % LAUNCHER_LOOKS == 0 && ds_monotonic_ns() >= until)
                         return 0;
         }
         return 0;
@@ -159,19 +152,12 @@ static unsigned launcher_wanted(int *ret_always)
         return cpus < LAUNCHER_CPUS ? 0 : DS_MIN(DS_MAX(cpus / LAUNCHER_CPUS_MORE, 1u), LAUNCHER_THREADS);
 }
 
-/* Starts the ring's thread with all signals blocked. 0 or a negative errno. */
+/* Starts the ring's thread. 0 or a negative errno. */
 static int ring_start(struct cuda_launcher *launcher, struct ring *ring)
 {
-        sigset_t all, before;
-        int r;
-
         ring->launcher = launcher;
         sem_init(&ring->wake, 0, 0);
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        r = pthread_create(&ring->thread, NULL, thread_main, ring);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-        return -r;
+        return ds_thread_start(&ring->thread, thread_main, ring);
 }
 
 int cuda_launcher_init(ds_device *device)

@@ -12,10 +12,10 @@
  * functions and with its task.
  */
 #include <pthread.h>
-#include <signal.h>
 
 #include "device/cuda/internal.h"
 #include "util/error.h"
+#include "util/thread.h"
 
 struct cuda_loader {
         struct ds_cuda_driver driver; /* a copy of the device's table of driver functions */
@@ -72,19 +72,6 @@ static void *loader_main(void *arg)
         return NULL;
 }
 
-/* Starts the thread with all signals blocked. */
-static int loader_start(struct cuda_loader *loader)
-{
-        sigset_t all, before;
-        int r;
-
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        r = pthread_create(&loader->thread, NULL, loader_main, loader);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-        return -r;
-}
-
 static int loader_new(ds_device *device)
 {
         struct cuda_loader *loader = ds_alloc0(1, sizeof(*loader));
@@ -96,7 +83,7 @@ static int loader_new(ds_device *device)
         pthread_cond_init(&loader->changed, NULL);
         loader->driver = device->driver;
         loader->context = device->primary;
-        r = loader_start(loader);
+        r = ds_thread_start(&loader->thread, loader_main, loader);
         if (r) {
                 loader_delete(loader);
                 return ds_error_origin(r);

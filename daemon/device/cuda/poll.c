@@ -18,14 +18,12 @@
 #include <time.h>
 
 #include "device/cuda/internal.h"
+#include "util/clock.h"
 #include "util/error.h"
 
 uint64_t cuda_now(ds_device *device)
 {
-        struct timespec now;
-
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        return (uint64_t)now.tv_sec * DS_NS_PER_S + (uint64_t)now.tv_nsec;
+        return ds_monotonic_ns();
 }
 
 /* --- events --- */

@@ -151,13 +151,11 @@ static int job_may_be_late(
 }
 
 /* Submits, behind the job, the writes that report its end and its time. */
-static CUresult job_mark(ds_device *device, struct cuda_stream *stream, struct cuda_job *job, int tell)
+static CUresult job_mark(ds_device *device, struct cuda_stream *stream, struct cuda_job *job)
 {
         CUresult result = CUDA_SUCCESS;
 
         job->alone = stream->marked == stream->issued;
-        if (job_may_be_late(device, stream, job, tell))
-                return CUDA_SUCCESS;
         if (job->event)
                 result = CU(device, cuEventRecord)(job->event, stream->stream);
         if (!result && device->counters)
@@ -216,7 +214,7 @@ static void job_given(ds_device *device, struct cuda_stream *stream, struct cuda
 /* Called after the driver calls of a job. */
 static int job_end(ds_device *device, struct cuda_stream *stream, struct cuda_job *job, CUresult result)
 {
-        CUresult marked = result ? result : job_mark(device, stream, job, DS_TELL_SOON);
+        CUresult marked = result ? result : job_mark(device, stream, job);
 
         /* the driver took the job and has lost the context since, so the job counts as submitted and may be the
          * cause */

@@ -206,8 +206,7 @@ int dsc_link_check(dsc_session *s, const struct dsc_link *link);
 int dsc_module_unload(dsc_session *s, uint64_t module);
 int dsc_kernel_get(dsc_session *s, uint64_t module, const char *name, struct dsc_kernel *ret);
 /* The same, and further kernels of the module that the daemon describes with it: ret_more->kernels, a malloc'ed
- * array; call
- * dsc_kernel_clear() for each. */
+ * array; call dsc_kernel_clear() for each. */
 int dsc_kernel_get_more(
         dsc_session *s, uint64_t module, const char *name, struct dsc_kernel *ret, struct dsc_loaded *ret_more);
 void dsc_kernel_clear(struct dsc_kernel *kernel);

@@ -118,8 +118,10 @@ static int early(const struct plan *plan)
 
         if (plan->dst != DCU_PLACE_DEVICE || plan->src == DCU_PLACE_PINNED || plan->slot != 0)
                 return 0;
-        if (plan->src == DCU_PLACE_DEVICE)
-                return dcu_ahead_end(0, &plan->ahead) || 1;
+        if (plan->src == DCU_PLACE_DEVICE) {
+                (void)dcu_ahead_end(0, &plan->ahead); /* a copy on the device returns in any case */
+                return 1;
+        }
         if (!plan->ahead.idle || !dsc_may_run_ahead(dcu.session))
                 return 0;
         while (before < seq && !atomic_compare_exchange_weak(&last_early, &before, seq))

@@ -4,8 +4,7 @@
  *
  * The compiler gets the most registers per thread and the level of optimisation; the linker also gets the options for
  * debug information and for arithmetic of LTO code. Other tuning options are accepted without effect. Log buffers,
- * their sizes and the wall time are written, because programs print them when their code
- * does not compile.
+ * their sizes and the wall time are written, because programs print them when their code does not compile.
  */
 #pragma once
 

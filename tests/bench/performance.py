@@ -181,31 +181,29 @@ def launches(page):
         page.command([part for part in ("figures", "clients") if page.data.figures(part)], "tests/bench/gpu.sh build figures clients")
 
 
-def copies(page):
-    own = chosen(page.data.figures("figures"), "pinned_h2d", "pinned_d2h", "pageable", "copy_")
+def costs(page, own, title, text, picture, alt=None):
+    """A section of the part `figures`, if it has these figures."""
     if own:
-        page.title("Copies")
-        page.say("Each copy ends with a synchronisation of its stream; copies of 4 KiB are synchronous calls on an idle GPU.")
-        page.figures(own, "copies.svg", "Copies")
+        page.title(title)
+        page.say(text)
+        page.figures(own, picture, alt or title)
         page.command(["figures"], "tests/bench/gpu.sh build figures")
+
+
+def copies(page):
+    costs(page, chosen(page.data.figures("figures"), "pinned_h2d", "pinned_d2h", "pageable", "copy_"), "Copies",
+          "Each copy ends with a synchronisation of its stream; copies of 4 KiB are synchronous calls on an idle GPU.", "copies.svg")
 
 
 def memory(page):
-    own = chosen(page.data.figures("figures"), "alloc_", "free_", "pinned_alloc")
-    if own:
-        page.title("Device memory")
-        page.say("The program holds other memory meanwhile, and frees each block before it allocates the next one.")
-        page.figures(own, "memory.svg", "Allocating and freeing device memory")
-        page.command(["figures"], "tests/bench/gpu.sh build figures")
+    costs(page, chosen(page.data.figures("figures"), "alloc_", "free_", "pinned_alloc"), "Device memory",
+          "The program holds other memory meanwhile, and frees each block before it allocates the next one.", "memory.svg",
+          "Allocating and freeing device memory")
 
 
 def modules(page):
-    own = chosen(page.data.figures("figures"), "start_", "module_")
-    if own:
-        page.title("Contexts and modules")
-        page.say("A module is loaded, one of its kernels is launched, and the module is unloaded; the time ends with the kernel.")
-        page.figures(own, "modules.svg", "Contexts and modules")
-        page.command(["figures"], "tests/bench/gpu.sh build figures")
+    costs(page, chosen(page.data.figures("figures"), "start_", "module_"), "Contexts and modules",
+          "A module is loaded, one of its kernels is launched, and the module is unloaded; the time ends with the kernel.", "modules.svg")
 
 
 def first(page):

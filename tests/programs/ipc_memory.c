@@ -68,20 +68,10 @@ static int child(const char *text)
 static int run_child(char *self, const CUipcMemHandle *handle)
 {
         char text[2 * sizeof(*handle) + 1];
-        char *args[] = {self, (char *)(uintptr_t)program_kernels, text, NULL};
-        int status = -1;
-        pid_t pid;
 
         for (size_t i = 0; i < sizeof(*handle); i++)
                 snprintf(text + 2 * i, 3, "%02x", ((const unsigned char *)handle)[i]);
-        fflush(stdout);
-        pid = fork();
-        if (pid == 0) {
-                execv("/proc/self/exe", args);
-                _exit(127);
-        }
-        CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
-        return status;
+        return program_again(self, text);
 }
 
 int main(int argc, char **argv)

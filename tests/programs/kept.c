@@ -159,19 +159,8 @@ static int child(const char *bytes)
 static int run_child(char *self, size_t bytes)
 {
         char text[32];
-        char *args[] = {self, (char *)(uintptr_t)program_kernels, text, NULL};
-        int status = -1;
-        pid_t pid;
-
         snprintf(text, sizeof(text), "%zu", bytes);
-        fflush(stdout);
-        pid = fork();
-        if (pid == 0) {
-                execv("/proc/self/exe", args);
-                _exit(127);
-        }
-        CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
-        return status;
+        return program_again(self, text);
 }
 
 /* This process frees three quarters of the free memory, and has unfinished work while the other one allocates 14 of 16

@@ -16,6 +16,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static int program_failures, program_checks;
 static const char *program_kernels;
@@ -130,6 +132,23 @@ static inline CUcontext program_context(void)
         MUST(cuDeviceGet(&device, 0));
         MUST(cuCtxCreate(&context, NULL, 0, device));
         return context;
+}
+
+/* Runs this program again, as a process of its own with another argument; returns its status of wait(). */
+static inline int program_again(char *self, char *text)
+{
+        char *args[] = {self, (char *)(uintptr_t)program_kernels, text, NULL};
+        int status = -1;
+        pid_t pid;
+
+        fflush(stdout);
+        pid = fork();
+        if (pid == 0) {
+                execv("/proc/self/exe", args);
+                _exit(127);
+        }
+        CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
+        return status;
 }
 
 /* Next number of a small random generator with the same sequence everywhere. */

@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <sys/pidfd.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include "util/clock.h"
 #include "util/error.h"

@@ -29,7 +29,7 @@ On a machine with several GPUs each takes a share: --shard K/N (from 0) with a f
 CUDA_VISIBLE_DEVICES=K, and --meet FOLDER, the same new folder for all. Programs that start or end on one GPU
 disturb the others, so all do that at the same time (meeting.py). gpus.sh does all this.
 
-usage: measure.py --state FILE.csv[.xz] [--build BUILD] [--limit SECONDS] [--rounds N] [--seconds S] [--requests N] [--systems LIST] [--shard K/N]
+usage: measure.py --state FILE.csv[.xz] [--build BUILD] [--limit SECONDS] [--rounds N] [--first-round N] [--seconds S] [--requests N] [--systems LIST] [--shard K/N]
                   [--alone LIST] [--meet FOLDER] [--profiles FILE] [--list] [WORD...]
        systems, separated by semicolons: native, mps[-priority][-PERCENT], detshare:POLICY[,KEY=VALUE...][,slo=TIMES]
        words choose cells by group:name
@@ -563,8 +563,8 @@ def worlds_of(options, cells, state, turn):
 def run(options, cells, state, folder):
     clock = Clock(options.limit, Meeting(options.meet, *options.shard))
     try:
-        for round_ in range(1, options.rounds + 1):
-            for name in worlds_of(options, cells, state, round_ - 1):
+        for round_ in range(options.first_round, options.first_round + options.rounds):
+            for name in worlds_of(options, cells, state, round_ - options.first_round):
                 clock.meeting.at(f"{round_}.{name}.begins")
                 if not run_world(cells, name, round_, state, options, folder, clock):
                     return False
@@ -585,6 +585,7 @@ def arguments():
     parser.add_argument("--systems", default=SYSTEMS)
     parser.add_argument("--alone", default=ALONE, help="systems that also measure services and jobs alone")
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--first-round", type=int, default=1, metavar="N", help="number of the first round: a file that lacks earlier rounds gets other arrivals")
     parser.add_argument("--seconds", type=float, default=4, help="length of each phase, s; with --requests the shortest")
     parser.add_argument("--requests", type=float, default=0, help="requests of each service that a phase has at least; 0: any number")
     parser.add_argument("--limit", type=float, default=450, help="seconds after which nothing may still run; 0: no limit")

@@ -272,7 +272,7 @@ int ds_sched_submit(ds_coroutine *coroutine, struct ds_op *op, uint64_t now_ns)
         ds_op_begin(op);
         if (op->kind == DS_OP_OUTSIDE)
                 op->outside.due = op->outside.over = 0;
-        op->seq = coroutine->submitted + 1;
+        op->seq = coroutine->submitted + 1 + op->more;
         op_bind_dependencies(coroutine, op);
         coroutine->submitted = op->seq;
         if (coroutine->last)
@@ -562,7 +562,7 @@ static void coroutine_count_done(ds_coroutine *coroutine, const struct ds_op *op
         coroutine->sched->class_left_ns[session->config.class_] = coroutine->sched->now_ns;
         coroutine->sched->n_ops--;
         if (!op->part) {
-                assert(op->seq == coroutine->done + 1);
+                assert(op->seq == coroutine->done + 1 + op->more);
                 coroutine->done = op->seq;
                 session->legacy_done += coroutine->legacy;
                 session->blocking_done += coroutine->blocking;

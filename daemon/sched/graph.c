@@ -96,6 +96,19 @@ static uint32_t graph_rung(const ds_sched_session *session, const struct ds_sche
         return rung == DETSHARE_RUNG_NONE ? 0 : rung;
 }
 
+int ds_sched_class_alone(const ds_sched_session *session)
+{
+        return session->sched->n_class_sessions[session->config.class_] == session->sched->n_sessions;
+}
+
+int ds_sched_graph_ready(const ds_sched_session *session, const struct ds_sched_graph *graph)
+{
+        const ds_sched *sched = session->sched;
+
+        return ds_sched_graph_whole(session) && sched->ops->graph_ready(sched->device, graph->device,
+                                                        sched->ladder.device_rung[graph_rung(session, graph)]);
+}
+
 int ds_sched_graph_build(ds_sched_session *session, const struct ds_sched_graph *graph)
 {
         ds_sched *sched = session->sched;

@@ -106,7 +106,8 @@ struct ds_sched_forms {
  */
 struct ds_op {
         enum ds_op_kind kind;
-        uint64_t seq;  /* sequence number in its coroutine (1, 2, ...), set by submit */
+        uint64_t seq;  /* sequence number in its coroutine (1, 2, ...), set by submit; the last one of several */
+        uint32_t more; /* further sequence numbers, before `seq`, that the operation takes: it stands for 1 + more */
         uint64_t user; /* value for the caller, which the scheduler does not use */
         union {
                 struct ds_launch launch; /* params point to memory that is valid until done */
@@ -380,6 +381,10 @@ uint64_t ds_sched_expected_ns(ds_sched *sched, const struct ds_op *op);
 int ds_sched_all_resident(const ds_sched *sched, const struct ds_launch *launch);
 /* Whether the session's graphs would be launched as a whole now. See graph.h. */
 int ds_sched_graph_whole(const ds_sched_session *session);
+/* Whether only sessions of this session's class exist. */
+int ds_sched_class_alone(const ds_sched_session *session);
+/* Whether the device could launch the graph as a whole on the rung of the session's work now. */
+int ds_sched_graph_ready(const ds_sched_session *session, const struct ds_sched_graph *graph);
 /* [stops] Makes the device instantiate the graph on the rung of the session's work. Returns as
  * ds_device_ops.graph_build. */
 int ds_sched_graph_build(ds_sched_session *session, const struct ds_sched_graph *graph);

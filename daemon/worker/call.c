@@ -17,6 +17,7 @@
 #include "worker/graph.h"
 #include "worker/internal.h"
 #include "worker/later.h"
+#include "worker/ring.h"
 
 /* Answers a request for which no struct dsw_call could be created. */
 static void call_reject(ds_worker *worker, uint64_t id, uint64_t request_id, int status, const char *why)

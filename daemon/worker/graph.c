@@ -29,6 +29,7 @@
 #include "util/error.h"
 #include "worker/graph_internal.h"
 #include "worker/graph_piece.h"
+#include "worker/repeat.h"
 
 /* launches kernel by kernel before the graph is cut; by then its kernels' times are known */
 #define GRAPH_CUT_LAUNCHES 4u
@@ -91,6 +92,7 @@ int dsw_graph_destroy(struct dsw_session *session, uint64_t id)
 
 void dsw_graph_destroy_all(struct dsw_session *session)
 {
+        dsw_repeat_forget_all(session);
         while (session->graphs)
                 graph_drop(session, session->graphs);
         assert(!session->n_graphs && !session->graph_bytes && !session->n_pieces && !session->piece_bytes);
@@ -127,11 +129,26 @@ static int graph_charge(struct dsw_session *session, struct dsw_graph *graph, ui
         return 0;
 }
 
-/* Reads the header and charges the session for the memory that each node needs beside its bytes in the file. */
+/* Charges the session for a graph of n nodes, with the memory that each needs beside its bytes in the file. */
+static int graph_begin(
+        struct dsw_session *session, struct dsw_graph *graph, uint64_t bytes, uint32_t n, const char **ret_why)
+{
+        const uint64_t per_node = sizeof(struct graph_node) + sizeof(struct ds_device_node);
+        int r = graph_charge(session, graph, sizeof(*graph) + bytes + n * per_node, ret_why);
+
+        if (r)
+                return r;
+        graph->nodes = ds_alloc0(DS_MAX(n, 1u), sizeof(*graph->nodes));
+        if (!graph->nodes)
+                return graph_refuse(DS_CUDA_OUT_OF_MEMORY, ret_why, "the daemon is out of memory");
+        graph->bytes = bytes;
+        graph->n_nodes = n; /* a later change of the client's file has no effect: the count is copied */
+        return 0;
+}
+
 static int graph_load(
         struct dsw_session *session, struct dsw_graph *graph, int fd, uint64_t bytes, const char **ret_why)
 {
-        const uint64_t per_node = sizeof(struct graph_node) + sizeof(struct ds_device_node);
         struct ds_graph_file header;
         int r;
 
@@ -141,20 +158,17 @@ static int graph_load(
         if (header.version != DS_WIRE_VERSION || header.bytes != bytes || header.n_nodes > DS_GRAPH_NODES_MAX ||
                 header.n_nodes > bytes / sizeof(struct ds_graph_node))
                 return graph_bad(ret_why, "the header of the graph's file is invalid");
-        r = graph_charge(session, graph, sizeof(*graph) + bytes + header.n_nodes * per_node, ret_why);
+        r = graph_begin(session, graph, bytes, header.n_nodes, ret_why);
         if (r)
                 return r;
         graph->file = ds_alloc(bytes);
-        graph->nodes = ds_alloc0(DS_MAX(header.n_nodes, 1u), sizeof(*graph->nodes));
-        if (!graph->file || !graph->nodes)
+        if (!graph->file)
                 return graph_refuse(DS_CUDA_OUT_OF_MEMORY, ret_why, "the daemon is out of memory");
         if (graph_read(fd, graph->file, bytes))
                 return graph_bad(ret_why, "the graph's file is too short");
         graph->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
         if (graph->fd < 0)
                 return graph_refuse(DS_CUDA_OUT_OF_MEMORY, ret_why, "the daemon has too many open files");
-        graph->bytes = bytes;
-        graph->n_nodes = header.n_nodes; /* a later change of the client's file has no effect: the count is copied */
         return 0;
 }
 
@@ -198,10 +212,10 @@ static int graph_frames(struct dsw_graph *graph, const char **ret_why)
 
 /* --- checks of the nodes ------------------------------------------------------------------------------------------ */
 
-static struct ds_launch node_launch(const struct graph_node *node, const struct ds_record_launch *record)
+struct ds_launch dsw_graph_launch_of(const struct dsw_kernel *kernel, const struct ds_record_launch *record)
 {
         struct ds_launch launch = {
-                .kernel = node->kernel->device,
+                .kernel = kernel->device,
                 .shared_bytes = record->shared_bytes,
                 .params = record + 1,
                 .params_size = record->params_size,
@@ -252,7 +266,7 @@ static int check_launch(struct dsw_session *session, struct graph_node *node, co
         if (!kernel)
                 return graph_refuse(DS_CUDA_INVALID_HANDLE, ret_why, "a graph launches an unknown kernel");
         node->kernel = kernel;
-        launch = node_launch(node, record);
+        launch = dsw_graph_launch_of(kernel, record);
         return dsw_check_launch(&session->worker->limits, node->kernel->info, &launch, ret_why);
 }
 
@@ -338,7 +352,7 @@ void dsw_graph_device_node_of(const struct ds_graph_node *at, const struct graph
         switch (record->type) {
         case DS_RECORD_LAUNCH:
                 ret->kind = DS_NODE_LAUNCH;
-                ret->launch = node_launch(node, (const void *)record);
+                ret->launch = dsw_graph_launch_of(node->kernel, (const void *)record);
                 break;
         case DS_RECORD_COPY:
                 ret->kind = DS_NODE_COPY;
@@ -400,7 +414,7 @@ static void graph_describe(struct dsw_session *session, struct dsw_graph *graph)
                         continue;
                 switch (record->type) {
                 case DS_RECORD_LAUNCH:
-                        launch = node_launch(&graph->nodes[i], (const void *)record);
+                        launch = dsw_graph_launch_of(graph->nodes[i].kernel, (const void *)record);
                         ds_sched_graph_add(session->worker->sched, &graph->sched, &launch);
                         graph->sched.n_works++;
                         break;
@@ -449,19 +463,25 @@ static int graph_offer(struct dsw_session *session, struct dsw_graph *graph, con
                                           : graph_refuse(DS_CUDA_OUT_OF_MEMORY, ret_why, "the device is out of memory");
 }
 
-/* Creates a graph from its file; *ret has one reference. */
-static int graph_make(
-        struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, struct dsw_graph **ret, const char **ret_why)
+/* A graph without nodes and with one reference; NULL: there is no memory. */
+static struct dsw_graph *graph_new(uint64_t id, const char **ret_why)
 {
         struct dsw_graph *graph = ds_alloc0(1, sizeof(*graph));
-        int r;
 
-        if (!graph)
-                return graph_refuse(DS_CUDA_OUT_OF_MEMORY, ret_why, "the daemon is out of memory");
+        if (!graph) {
+                *ret_why = "the daemon is out of memory";
+                return NULL;
+        }
         graph->id = id;
         graph->refs = 1;
         graph->fd = -1;
-        r = graph_load(session, graph, fd, bytes, ret_why);
+        return graph;
+}
+
+/* Checks the nodes of a new graph, whose file is there if r is 0, and offers the graph to the device. */
+static int graph_finish(
+        struct dsw_session *session, struct dsw_graph *graph, int r, struct dsw_graph **ret, const char **ret_why)
+{
         if (!r)
                 r = graph_frames(graph, ret_why);
         if (!r)
@@ -470,12 +490,36 @@ static int graph_make(
                 graph_describe(session, graph);
                 r = graph_offer(session, graph, ret_why);
         }
-        if (r) {
+        if (r)
                 dsw_graph_put(session, graph);
-                return r;
+        else
+                *ret = graph;
+        return r;
+}
+
+/* Creates a graph from its file; *ret has one reference. */
+static int graph_make(
+        struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, struct dsw_graph **ret, const char **ret_why)
+{
+        struct dsw_graph *graph = graph_new(id, ret_why);
+
+        if (!graph)
+                return DS_CUDA_OUT_OF_MEMORY;
+        return graph_finish(session, graph, graph_load(session, graph, fd, bytes, ret_why), ret, ret_why);
+}
+
+int dsw_graph_from(struct dsw_session *session, void *file, struct dsw_graph **ret, const char **ret_why)
+{
+        const struct ds_graph_file *header = file;
+        struct dsw_graph *graph = graph_new(0, ret_why);
+
+        if (!graph) {
+                ds_free(file);
+                return DS_CUDA_OUT_OF_MEMORY;
         }
-        *ret = graph;
-        return 0;
+        graph->file = file;
+        return graph_finish(
+                session, graph, graph_begin(session, graph, header->bytes, header->n_nodes, ret_why), ret, ret_why);
 }
 
 /* Copies the nodes of `old`, with the changes, into an empty graph. */
@@ -501,14 +545,11 @@ static int graph_copy_nodes(struct dsw_session *session, struct dsw_graph *graph
 int dsw_graph_copy(struct dsw_session *session, const struct dsw_graph *old, const struct dsw_changes *changes,
         struct dsw_graph **ret, const char **ret_why)
 {
-        struct dsw_graph *graph = ds_alloc0(1, sizeof(*graph));
+        struct dsw_graph *graph = graph_new(old->id, ret_why);
         int r;
 
         if (!graph)
-                return graph_refuse(DS_CUDA_OUT_OF_MEMORY, ret_why, "the daemon is out of memory");
-        graph->id = old->id;
-        graph->refs = 1;
-        graph->fd = -1;
+                return DS_CUDA_OUT_OF_MEMORY;
         r = graph_copy_nodes(session, graph, old, changes, ret_why);
         if (!r) {
                 graph_describe(session, graph);
@@ -681,6 +722,23 @@ void dsw_graph_prepare(struct dsw_session *session, struct dsw_graph *graph, str
         op->parts_only = session->worker->kernel_ns != 0;
 }
 
+int dsw_graph_launches_whole(const struct dsw_session *session, const struct dsw_graph *graph)
+{
+        return graph->sched.device && ds_sched_graph_ready(session->sched, &graph->sched);
+}
+
+int dsw_graph_instantiate(struct dsw_session *session, const struct dsw_graph *graph)
+{
+        return graph->sched.device ? ds_sched_graph_build(session->sched, &graph->sched) : DS_CUDA_NOT_SUPPORTED;
+}
+
+void dsw_graph_attach(struct dsw_session *session, struct dsw_graph *graph, struct dsw_op *op)
+{
+        graph->refs++;
+        op->graph = graph;
+        dsw_graph_prepare(session, graph, &op->op);
+}
+
 void dsw_graph_record_events(struct dsw_session *session, const struct dsw_graph *graph)
 {
         session->graph_cost += graph->n_events ? graph->n_nodes / GRAPH_SEEN_PER_RECORD : 0;
@@ -720,7 +778,7 @@ static void part_fill(const struct dsw_graph *graph, uint32_t index, struct dsw_
 
         switch (record->type) {
         case DS_RECORD_LAUNCH:
-                part->op.launch = node_launch(&graph->nodes[index], (const void *)record);
+                part->op.launch = dsw_graph_launch_of(graph->nodes[index].kernel, (const void *)record);
                 dsw_forms_launch(part->session, graph->nodes[index].kernel, part);
                 break;
         case DS_RECORD_COPY:

@@ -11,6 +11,9 @@
  * negative errno. */
 int dsw_graph_create(struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, struct dsw_graph **kept,
         uint64_t *ret_id, const char **ret_why);
+/* Creates a graph without an id from a file in memory, which the worker has written; takes the file, also on failure.
+ * *ret has one reference. Returns 0, or a CUDA error or daemon status with *ret_why. */
+int dsw_graph_from(struct dsw_session *session, void *file, struct dsw_graph **ret, const char **ret_why);
 int dsw_graph_update(struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, const char **ret_why);
 /* Applies changes of nodes (struct ds_graph_change) to later launches, or none of them. `from` is memory that the
  * client can write. Returns as dsw_graph_create(); STALLED: try again when a launch of the graph has ended. */
@@ -20,8 +23,16 @@ void dsw_graph_destroy_all(struct dsw_session *session);
 /* Takes a reference for a launch if all that the graph names exists. Returns 0 or an error with *ret_why. */
 int dsw_graph_get(struct dsw_session *session, uint64_t id, struct dsw_graph **ret, const char **ret_why);
 void dsw_graph_put(struct dsw_session *session, struct dsw_graph *graph); /* NULL is allowed */
+/* Whether a launch of the graph by this session would be one launch on the device now. */
+int dsw_graph_launches_whole(const struct dsw_session *session, const struct dsw_graph *graph);
+/* [stops] Makes that so where the session's work runs. Returns as ds_device_ops.graph_build. */
+int dsw_graph_instantiate(struct dsw_session *session, const struct dsw_graph *graph);
+/* Makes the operation a launch of the graph, with a reference. */
+void dsw_graph_attach(struct dsw_session *session, struct dsw_graph *graph, struct dsw_op *op);
 /* Fills in the fields of a graph launch that the scheduler needs. */
 void dsw_graph_prepare(struct dsw_session *session, struct dsw_graph *graph, struct ds_op *op);
 /* after submission of a graph: records the graph's events */
 void dsw_graph_record_events(struct dsw_session *session, const struct dsw_graph *graph);
+/* A launch as the device sees it. Its parameters are those behind the record. */
+struct ds_launch dsw_graph_launch_of(const struct dsw_kernel *kernel, const struct ds_record_launch *record);
 int dsw_graph_unfold(void *user, struct ds_op *graph, struct ds_op **ret); /* see ds_op_unfold_fn */

@@ -108,6 +108,7 @@ struct dsw_opened;
 struct dsw_call_row;
 struct dsw_graph;
 struct dsw_piece;
+struct dsw_repeat;
 struct dsw_pieces;
 
 enum dsw_stream_state {
@@ -131,6 +132,9 @@ struct dsw_stream {
         uint64_t dropped;
         uint32_t live;                      /* operations that the scheduler owns */
         uint64_t stuck_done, stuck_wall_ns; /* `done` at the last check; real time since which it is unchanged */
+        struct dsw_repeat *repeat;          /* see repeat.h */
+        uint32_t repeat_wait;               /* launches until the next attempt to take several at once */
+        uint32_t repeat_pause;              /* the last such number after a look without result */
 };
 
 /* The external condition that an operation of kind DS_OP_OUTSIDE waits for, and how far it is. */
@@ -339,6 +343,9 @@ struct dsw_session {
         struct dsw_graph *graphs; /* graphs, hash by id */
         uint32_t n_graphs, n_pieces;
         uint64_t graph_id, graph_bytes;
+        struct dsw_repeat *repeats; /* see repeat.h */
+        uint32_t n_repeats;
+        uint32_t repeat_seen;      /* times that a repetition must be seen; 0: the least */
         struct dsw_pieces *pieces; /* pieces of its graphs, least recently launched first */
         uint64_t piece_bytes;
         size_t graph_cost; /* worker time spent on its graph launches, as a number of ring records */
@@ -532,6 +539,7 @@ struct ds_worker {
         uint64_t orphan_ns, kernel_ns, quiesce_ns, deadline_wall_ns;
         struct dsw_stirs stirs;
         uint64_t piece_ns;           /* expected duration of a graph piece, see graph_piece.h */
+        uint64_t repeat_ns;          /* longest expected duration of a repeat, see repeat.h */
         struct dsw_user *clock_user; /* user that holds the virtual clock while others wait; NULL: none */
         /* real time when a client was last seen to hold the virtual clock; while it does, no work ends */
         uint64_t clock_held_wall_ns;
@@ -869,11 +877,7 @@ size_t dsw_turns_pump(ds_worker *worker, size_t (*pump)(struct dsw_session *sess
 /* Whether virtual time stands still after a round; busy: the round took in records, or the policy has unseen events. */
 int dsw_turns_hold_time(ds_worker *worker, int busy);
 
-/* ring.c: returns the number of records consumed, at most `budget` and the remaining share of the session's user */
-size_t dsw_ring_consume(struct dsw_session *session, uint64_t limit, size_t budget);
-uint64_t dsw_ring_tail(struct dsw_session *session); /* tail of the ring; an impossible one faults the session */
-/* Returns 1, and informs the policy, if the client newly reports that it has the results of all its work. */
-int dsw_ring_synchronised(struct dsw_session *session);
+/* ring.h has the functions of ring.c */
 
 /* memory.c: these functions return CUDA errors as positive codes, and DSW_WORK_E_STALLED: retry in the next quiesce */
 struct dsw_slab_note { /* a new slab for the supervisor's ledger; fd -1 = no new slab */

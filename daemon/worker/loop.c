@@ -27,6 +27,8 @@
 #include "worker/graph_piece.h"
 #include "worker/internal.h"
 #include "worker/later.h"
+#include "worker/repeat.h"
+#include "worker/ring.h"
 
 #define LOOP_ROUNDS 64                       /* rounds per turn before the worker checks the sockets */
 #define LOOP_PUMP_NS (500 * DS_NS_PER_US)    /* real time after which a turn begins no further round */
@@ -203,6 +205,7 @@ int ds_worker_new(const struct ds_worker_config *config, ds_worker **ret)
         worker->cpu_ns = config->wall_ns ? config->wall_ns : loop_cpu_ns;
         worker->id_base = config->life << DSW_ID_BASE_SHIFT;
         worker->piece_ns = config->piece_ns ? config->piece_ns : DSW_PIECE_NS;
+        worker->repeat_ns = DSW_REPEAT_NS;
         r = ds_conn_new(config->fd, DS_WORKER_FRAME_MAX, LOOP_OUT_MAX, &worker->conn);
         if (r)
                 return ds_error_fold(r);

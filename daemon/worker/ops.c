@@ -129,7 +129,7 @@ int dsw_op_submit(struct dsw_stream *stream, struct dsw_op *op, uint64_t *ret_se
 
         assert(!session->error);
         op->stream = stream;
-        op->seq = stream->submitted + 1;
+        op->seq = stream->submitted + 1 + op->op.more;
         op->index = session->op_index + 1;
         dsw_op_set_session(op);
         if (ds_sched_submit(stream->coroutine, &op->op, worker->now_ns)) {
@@ -138,7 +138,7 @@ int dsw_op_submit(struct dsw_stream *stream, struct dsw_op *op, uint64_t *ret_se
         }
         assert(op->seq == stream->base + op->op.seq);
         worker->totals.launches += op_kernels(&op->op);
-        stream->submitted++;
+        stream->submitted = op->seq;
         session->user->n_streams += stream->live++ == 0;
         session->op_index++;
         session->n_live++;
@@ -147,7 +147,7 @@ int dsw_op_submit(struct dsw_stream *stream, struct dsw_op *op, uint64_t *ret_se
         op->ls = session->class_ == DETSHARE_CLASS_LS;
         worker->ls_live += op->ls ? 1 : 0;
         worker->sched_due = 1;
-        atomic_fetch_add_explicit(&session->page->accepted, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&session->page->accepted, 1 + op->op.more, memory_order_relaxed);
         DL_APPEND(session->live, op);
         *ret_seq = op->seq;
         return 0;

@@ -43,6 +43,7 @@
 
 #include "worker/internal.h"
 #include "worker/later.h"
+#include "worker/repeat.h"
 
 /* after a long stop: interval to the next stop for BE, as a multiple of the time for which LS was held */
 #define QUIESCE_PAUSE 200
@@ -298,6 +299,7 @@ static void quiesce_serve(struct dsw_session *session)
         }
         dsw_value_serve(session);
         dsw_forms_resume(session);
+        dsw_repeat_serve(session);
         dsw_session_dirty(session);
 }
 

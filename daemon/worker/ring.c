@@ -9,13 +9,16 @@
  * operation, the worker stops reading the ring: the order never changes, nothing is lost, and the client eventually
  * finds the ring full.
  */
+#include "worker/ring.h"
+
 #include <assert.h>
 #include <string.h>
 
-#include "worker/internal.h"
 #include "worker/later.h"
+#include "worker/repeat.h"
 
 #define RING_OBJECT_COST 4u /* time of creating or destroying a stream, as a number of records */
+#define RING_REPEAT_COST 6u /* time of launches that are taken together, as a number of records */
 
 union ring_record {
         struct ds_record head;
@@ -88,12 +91,12 @@ static void ring_arrival(struct dsw_session *session)
         ds_sched_session_arrival(session->sched, arrival_ns, session->worker->now_ns);
 }
 
-static const uint8_t *ring_slot(const struct dsw_session *session, uint64_t count)
+const uint8_t *dsw_ring_slot(const struct dsw_session *session, uint64_t count)
 {
         return (const uint8_t *)session->ring + DS_RING_HEADER + (count & (DS_RING_SLOTS - 1)) * DS_RING_SLOT;
 }
 
-static struct ds_record ring_read_head(const uint8_t *slot)
+struct ds_record dsw_ring_head(const uint8_t *slot)
 {
         const _Atomic uint64_t *word = (const void *)slot;
         uint64_t value = atomic_load_explicit(word, memory_order_relaxed);
@@ -202,6 +205,21 @@ static enum ring_outcome ring_record(struct dsw_session *session, const uint8_t 
         return RING_TAKEN;
 }
 
+/* Handles launches that repeat, together. Returns their number; 0: the ring's head is to be handled as any record. */
+static uint32_t ring_repeat(struct dsw_session *session, const struct ds_record *head, uint64_t limit)
+{
+        struct dsw_stream *stream;
+        uint32_t launches = 0;
+        uint64_t slots;
+
+        if (head->type != DS_RECORD_LAUNCH || limit - session->head < DSW_REPEAT_RING)
+                return 0;
+        stream = dsw_stream_find(session, head->stream);
+        slots = stream ? dsw_repeat_take(stream, limit, &launches) : 0;
+        session->head += slots;
+        return slots ? launches : 0;
+}
+
 size_t dsw_ring_consume(struct dsw_session *session, uint64_t limit, size_t budget)
 {
         uint64_t before = session->head;
@@ -217,12 +235,16 @@ size_t dsw_ring_consume(struct dsw_session *session, uint64_t limit, size_t budg
         session->stalled = 0;
         session->graph_cost = 0;
         while (session->ring && session->head < limit && n + session->graph_cost < budget) {
-                const uint8_t *slot = ring_slot(session, session->head);
-                struct ds_record head = ring_read_head(slot);
+                const uint8_t *slot = dsw_ring_slot(session, session->head);
+                struct ds_record head = dsw_ring_head(slot);
                 const char *reason = dsw_record_check_head(
                         &head, session->head & (DS_RING_SLOTS - 1), session->tail_seen - session->head);
                 enum ring_outcome outcome = RING_TAKEN;
 
+                if (!reason && ring_repeat(session, &head, limit)) {
+                        n += RING_REPEAT_COST;
+                        continue;
+                }
                 if (reason)
                         outcome = ring_fault(session, reason);
                 else if (head.type != DS_RECORD_PAD)

@@ -12,6 +12,7 @@
 #include "util/error.h"
 #include "worker/graph.h"
 #include "worker/internal.h"
+#include "worker/repeat.h"
 
 struct dsw_stream *dsw_stream_find(struct dsw_session *session, uint64_t slot)
 {
@@ -198,6 +199,7 @@ void dsw_stream_close(struct dsw_stream *stream)
 
 void dsw_stream_forget_all(struct dsw_session *session, int keep_slots)
 {
+        dsw_repeat_forget_all(session);
         for (uint32_t i = 0; i < session->n_streams; i++) {
                 if (session->streams[i]) {
                         session->streams[i]->coroutine = NULL;
@@ -250,6 +252,6 @@ void dsw_stream_ended(struct dsw_stream *stream, uint64_t seq)
         assert(stream->live > 0);
         stream->live--;
         stream->session->user->n_streams -= stream->live == 0;
-        stream_publish(stream, seq, 1);
+        stream_publish(stream, seq, seq - stream->done);
         stream_end_dropped(stream);
 }

@@ -181,8 +181,8 @@ int dsw_work_graph(struct dsw_stream *stream, const struct ds_record_graph *reco
                 dsw_graph_put(session, graph);
                 return dsw_op_room(session, stream, 0) ? work_no_memory(ret_why) : DSW_WORK_E_STALLED;
         }
-        op->graph = graph;
-        dsw_graph_prepare(session, graph, &op->op);
+        dsw_graph_attach(session, graph, op);
+        dsw_graph_put(session, graph); /* the operation has a reference of its own */
         r = work_submit(stream, op, ret_seq, ret_why);
         if (!r)
                 dsw_graph_record_events(session, graph);

@@ -4,8 +4,9 @@
 # make bench-gpu: the cost of DetShare and the protection that it gives, on this machine's GPU, beside a native run
 #
 #   figures   launches, copies, events, modules: the same program natively and under DetShare, alternately, side by side
-#   clients   launches of 1 and of 8 programs at a time: their rate, and processor time per launch of the programs, the
-#             worker and the supervisor; processor time of a daemon without clients
+#   clients   launches of 1 and of 8 programs at a time, all the same or each with another argument: their rate, and
+#             processor time per launch of the programs, the worker and the supervisor; processor time of a daemon
+#             without clients
 #   delay     time until 16 blocks have started and ended beside a program whose 1,024-thread blocks hold every SM for
 #             2 ms each: alone, under `static`, under `multistream`, and natively (the driver time-slices two processes)
 #   loop      requests of a latency-sensitive program, alone and beside best-effort programs that start, load modules,
@@ -168,12 +169,14 @@ cpu_ns() {
         "$build/detsharectl" --socket "$tmp/sock" status --json | sed -nE 's/^ *"(worker|supervisor)_cpu_ns": ([0-9]+).*/\2/p' | tr '\n' ' '
 }
 
-# launchers WHERE N SECONDS: N programs launch at the same time; writes figures to $tmp/WHERE.N
+# launchers WHERE N SECONDS KIND: N programs launch at the same time; writes figures to $tmp/WHERE.N.
+# KIND: clients, which repeat one launch, or changing, whose launches have other arguments each
 launchers() {
-        local i pids=() before="" after="" bad=0
+        local i pids=() before="" after="" bad=0 what=rate
+        [ "$4" = clients ] || what=$4
         rm -f "$tmp/start" "$tmp"/launcher.*
         for i in $(seq "$2"); do
-                "$1" $((20 + $3)) be "$build/bench/gpu_figures" rate "$3" "$tmp/start" >"$tmp/launcher.$i" 2>"$tmp/launcher.$i.err" &
+                "$1" $((20 + $3)) be "$build/bench/gpu_figures" "$what" "$3" "$tmp/start" >"$tmp/launcher.$i" 2>"$tmp/launcher.$i.err" &
                 pids+=($!)
         done
         for _ in $(seq 200); do
@@ -186,21 +189,31 @@ launchers() {
                 wait "$i" || bad=1
         done
         [ "$1" = native ] || after=$(cpu_ns)
-        awk -v n="$2" -v cpu="$before $after" '
+        awk -v n="$4_$2" -v cpu="$before $after" '
                 $1 == "rate" { launches += $2; rate += $2 / $3; client += $4 }
                 END {
                         if (!launches) exit 1
-                        printf "clients_%d_launches %.0f 1/s\nclients_%d_cpu_client %.4f us\n", n, rate, n, client / launches
+                        printf "%s_launches %.0f 1/s\n%s_cpu_client %.4f us\n", n, rate, n, client / launches
                         if (split(cpu, ns, " ") == 4) {
-                                printf "clients_%d_cpu_worker %.4f us\n", n, (ns[3] - ns[1]) / 1000 / launches
-                                printf "clients_%d_cpu_superv %.4f us\n", n, (ns[4] - ns[2]) / 1000 / launches
+                                printf "%s_cpu_worker %.4f us\n", n, (ns[3] - ns[1]) / 1000 / launches
+                                printf "%s_cpu_superv %.4f us\n", n, (ns[4] - ns[2]) / 1000 / launches
                         }
                 }' "$tmp"/launcher.*[0-9] >"$tmp/$1.$2"
-        result "launches of $2 at a time, $1" $((bad + $?)) "$tmp/launcher.1.err"
+        result "launches of $2 at a time, $4, $1" $((bad + $?)) "$tmp/launcher.1.err"
+}
+
+# launchers_kept WHERE N SECONDS KIND ROUND: the same, and keeps the figures; adds their file to $files
+launchers_kept() {
+        local side=$1
+        [ "$1" = native ] || side=detshare
+        launchers "$1" "$2" "$3" "$4"
+        keep clients "$5" $side "$tmp/$1.$2"
+        mv "$tmp/$1.$2" "$tmp/$1.$4.$2.$5"
+        files="$files $tmp/$1.$4.$2.$5"
 }
 
 part_clients() {
-        local i n before after files='' seconds=${BENCH_CLIENT_SECONDS:-2} idle=${BENCH_IDLE_SECONDS:-5}
+        local i n kind before after files='' seconds=${BENCH_CLIENT_SECONDS:-2} idle=${BENCH_IDLE_SECONDS:-5}
         daemon_start --policy multistream || return
         keep_begin clients
         sleep "$((idle / 2))"
@@ -211,17 +224,11 @@ part_clients() {
         keep clients 1 detshare "$tmp/shared.idle"
         files=$tmp/shared.idle
         for i in $(seq "$rounds"); do
-                for n in 1 8; do
-                        if [ -n "$native" ]; then
-                                launchers native $n "$seconds"
-                                keep clients "$i" native "$tmp/native.$n"
-                                mv "$tmp/native.$n" "$tmp/native.$n.$i"
-                                files="$files $tmp/native.$n.$i"
-                        fi
-                        launchers shared $n "$seconds"
-                        keep clients "$i" detshare "$tmp/shared.$n"
-                        mv "$tmp/shared.$n" "$tmp/shared.$n.$i"
-                        files="$files $tmp/shared.$n.$i"
+                for kind in clients changing; do
+                        for n in 1 8; do
+                                [ -z "$native" ] || launchers_kept native $n "$seconds" $kind "$i"
+                                launchers_kept shared $n "$seconds" $kind "$i"
+                        done
                 done
         done
         # shellcheck disable=SC2086

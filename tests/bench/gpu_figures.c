@@ -7,8 +7,9 @@
  *
  * With `rate` it only launches, for SECONDS from the time when the file START exists. It prints READY before, and
  * afterwards `rate LAUNCHES SECONDS CPU_US`: launches that have ended, their time, and the processor time of the process.
+ * With `changing` the same, but each launch has another argument.
  *
- * usage: gpu_figures [rate SECONDS START]
+ * usage: gpu_figures [rate|changing SECONDS START]
  */
 #include "tests/bench/gpu_common.h"
 
@@ -18,7 +19,7 @@
 
 static double samples[SAMPLES_MAX];
 static CUstream stream;
-static CUfunction nothing, hold;
+static CUfunction nothing, hold, layer;
 
 static void figure(const char *name, double value, const char *unit)
 {
@@ -39,6 +40,18 @@ static void figure_percentiles(const char *name, unsigned n)
 static void launch_nothing(void)
 {
         CHECK(cuLaunchKernel(nothing, 1, 1, 1, 32, 1, 1, 0, stream, NULL, NULL));
+}
+
+/* A launch that no other one equals: a layer of no elements, with another factor. */
+static void launch_changing(void)
+{
+        static float factor;
+        CUdeviceptr none = 0;
+        unsigned n = 0;
+        void *params[] = {&none, &n, &factor};
+
+        factor += 1;
+        CHECK(cuLaunchKernel(layer, 1, 1, 1, 32, 1, 1, 0, stream, params, NULL));
 }
 
 static void launch_hold(unsigned long long ns, CUdeviceptr out)
@@ -80,6 +93,11 @@ static void launches(void)
                 launch_nothing();
         CHECK(cuStreamSynchronize(stream));
         figure("launches_per_s", many / (bench_us() - begin) * 1e6, "1/s");
+        begin = bench_us();
+        for (unsigned i = 0; i < many; i++)
+                launch_changing();
+        CHECK(cuStreamSynchronize(stream));
+        figure("launches_changing_per_s", many / (bench_us() - begin) * 1e6, "1/s");
 }
 
 /* --- copies --- */
@@ -307,13 +325,13 @@ static double cpu_us(void)
 }
 
 /* Several processes run this at the same time: all of them wait for one file. */
-static int rate(double seconds, const char *start)
+static int rate(double seconds, const char *start, void (*launch)(void))
 {
         double begin, cpu;
         unsigned n = 0;
 
         for (unsigned i = 0; i < 10 * BATCH; i++)
-                launch_nothing();
+                launch();
         CHECK(cuStreamSynchronize(stream));
         printf("READY\n");
         fflush(stdout);
@@ -323,7 +341,7 @@ static int rate(double seconds, const char *start)
         cpu = cpu_us();
         for (; bench_us() - begin < seconds * 1e6; n += BATCH)
                 for (unsigned i = 0; i < BATCH; i++)
-                        launch_nothing();
+                        launch();
         CHECK(cuStreamSynchronize(stream));
         printf("rate %u %.6f %.1f\n", n, (bench_us() - begin) / 1e6, cpu_us() - cpu);
         return 0;
@@ -334,8 +352,8 @@ int main(int argc, char **argv)
         double begin = bench_us(), started;
         CUmodule module;
 
-        if (argc != 1 && (argc != 4 || strcmp(argv[1], "rate"))) {
-                fprintf(stderr, "usage: gpu_figures [rate SECONDS START]\n");
+        if (argc != 1 && (argc != 4 || (strcmp(argv[1], "rate") && strcmp(argv[1], "changing")))) {
+                fprintf(stderr, "usage: gpu_figures [rate|changing SECONDS START]\n");
                 return 2;
         }
         bench_start();
@@ -343,9 +361,10 @@ int main(int argc, char **argv)
         module = bench_module("gpu_kernels.fatbin");
         nothing = bench_function(module, "nothing");
         hold = bench_function(module, "hold");
+        layer = bench_function(module, "layer");
         CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
         if (argc == 4)
-                return rate(strtod(argv[2], NULL), argv[3]);
+                return rate(strtod(argv[2], NULL), argv[3], strcmp(argv[1], "rate") ? launch_changing : launch_nothing);
         figure("start_context", started - begin, "us");
         launches();
         events();

@@ -57,13 +57,15 @@ class Goal:
 
 ALWAYS = Goal(TIMES, 1.0)
 GOALS = {
-    "launch_p50": Goal(MOST, 0.15), "launch_sync_p50": ALWAYS, "launches_per_s": ALWAYS, "clients_1_launches": ALWAYS,
-    "clients_8_launches": Goal(LEAST, 1e6), "idle_daemon": Goal(MOST, 0.5), "copy_4KiB_to_device_p50": Goal(MORE, 3), "copy_4KiB_to_host_p50": Goal(MORE, 3)}
+    "launch_p50": Goal(MOST, 0.15), "launch_sync_p50": ALWAYS, "launches_per_s": ALWAYS, "launches_changing_per_s": ALWAYS, "clients_1_launches": ALWAYS, "changing_1_launches": ALWAYS,
+    "clients_8_launches": Goal(LEAST, 1e6), "changing_8_launches": Goal(LEAST, 1e6), "idle_daemon": Goal(MOST, 0.5), "copy_4KiB_to_device_p50": Goal(MORE, 3), "copy_4KiB_to_host_p50": Goal(MORE, 3)}
 PREFIXES = {"pageable_": ALWAYS, "alloc_": ALWAYS, "pinned_h2d": Goal(TIMES, 1.11), "pinned_d2h": Goal(TIMES, 1.11), "module_": Goal(TIMES, 1.1), "start_": Goal(TIMES, 1.1)}
 LABELS = {
     "launch_p50": "`cuLaunchKernel`, time in the client, p50", "launch_p99": "the same, p99",
     "launch_sync_p50": "launch and synchronise, p50", "launch_sync_p99": "the same, p99",
-    "launches_per_s": "launches of one client", "clients_1_launches": "launches of one client for 2 s", "clients_8_launches": "launches of 8 clients for 2 s",
+    "launches_per_s": "launches of one client", "launches_changing_per_s": "the same, each with another argument",
+    "clients_1_launches": "launches of one client for 2 s", "clients_8_launches": "launches of 8 clients for 2 s",
+    "changing_1_launches": "launches of one client for 2 s, each with another argument", "changing_8_launches": "launches of 8 clients for 2 s, each with another argument",
     "elapsed_of_100us_p50": "events around 100 us, p50", "elapsed_of_100us_p99": "the same, p99",
     "elapsed_of_1000us_p50": "events around 1 ms, p50", "elapsed_of_1000us_p99": "the same, p99",
     "pinned_alloc_largest": "`cuMemHostAlloc`, 256 MiB", "start_context": "`cuInit` to a current context",
@@ -81,8 +83,8 @@ def label(name):
         if name.startswith(prefix):
             return words + name.removeprefix(prefix).replace("iB", " iB").replace("K iB", " KiB").replace("M iB", " MiB").replace("G iB", " GiB")
     words = name.split("_")
-    if words[0] == "clients" and words[2] == "cpu":
-        return f"a launch of {'one of 8 clients' if words[1] == '8' else 'one client'}: {WHO[words[3]]}"
+    if words[0] in ("clients", "changing") and words[2] == "cpu":
+        return f"a launch{' with another argument' if words[0] == 'changing' else ''} of {'one of 8 clients' if words[1] == '8' else 'one client'}: {WHO[words[3]]}"
     return f"`{name}`"
 
 
@@ -173,10 +175,10 @@ def chosen(figures, *prefixes):
 
 def launches(page):
     figures = page.data.figures("figures") | page.data.figures("clients")
-    own = chosen(figures, "launch", "clients_", "elapsed_")
+    own = chosen(figures, "launch", "clients_", "changing_", "elapsed_")
     if own:
         page.title("Launches and events")
-        page.say("A launch is an empty kernel of one block. In the figures of a rate, each client launches kernels without waiting, and one synchronisation ends them.")
+        page.say("A launch is an empty kernel of one block. In the figures of a rate, each client launches kernels without waiting, and one synchronisation ends them. Launches that repeat are launched as graphs (`daemon/worker/repeat.h`); launches with another argument each are not.")
         page.figures(own, "launches.svg", "Launches and events")
         page.command([part for part in ("figures", "clients") if page.data.figures(part)], "tests/bench/gpu.sh build figures clients")
 

@@ -180,7 +180,7 @@ static void check_begin(struct ds_check_result *result)
         result->fd = -1;
         result->bytes = result->report_bytes = result->hash = result->variable_bytes = 0;
         result->origin = DS_CHECK_READ;
-        result->damaged = 0;
+        result->damaged = result->no_ptx = 0;
         result->message[0] = 0;
 }
 
@@ -285,29 +285,6 @@ static int check_open(const struct ds_check_source *source, struct ds_check_resu
         return r != 0;
 }
 
-int ds_check_machine(const struct ds_check_source *source, uint32_t cc, int force_ptx, struct ds_check_result *result,
-        struct ds_check_text *ret)
-{
-        ds_cleanup(ds_image_freep) ds_image *image = NULL;
-        ds_cleanup(ds_freep) uint8_t *copy = NULL;
-        struct ds_coloured coloured;
-        char holds[512];
-        size_t index;
-
-        check_begin(result);
-        if (check_open(source, result, &copy, &coloured, &image))
-                return 0;
-        if (!force_ptx && !coloured.header && ds_image_choose_elf(image, cc, &index) == 0) {
-                machine_elf(image, index, cc, result);
-                return 0;
-        }
-        if (ds_image_choose_ptx(image, cc, 0, &index) == 0)
-                return machine_ptx(image, index, cc, &coloured, result, ret);
-        ds_image_describe(image, holds, sizeof(holds));
-        ds_check_fail(result, DS_CHECK_NO_BINARY, "the image has no code for this GPU (sm_%u): it holds %s", cc, holds);
-        return 0;
-}
-
 /* Selects the PTX from which the selected machine code was made. Returns -1 if there is no PTX, or the code is from
  * other PTX. */
 static int ptx_choose(const ds_image *image, uint32_t cc, int force_ptx, size_t *ret_index)
@@ -322,6 +299,30 @@ static int ptx_choose(const ds_image *image, uint32_t cc, int force_ptx, size_t 
         ptx = ds_image_entry(image, *ret_index);
         elf = ds_image_entry(image, code);
         return ptx->sm == elf->sm && !ptx->arch_specific == !elf->arch_specific ? 0 : -1;
+}
+
+int ds_check_machine(const struct ds_check_source *source, uint32_t cc, int force_ptx, struct ds_check_result *result,
+        struct ds_check_text *ret)
+{
+        ds_cleanup(ds_image_freep) ds_image *image = NULL;
+        ds_cleanup(ds_freep) uint8_t *copy = NULL;
+        struct ds_coloured coloured;
+        char holds[512];
+        size_t index;
+
+        check_begin(result);
+        if (check_open(source, result, &copy, &coloured, &image))
+                return 0;
+        if (!force_ptx && !coloured.header && ds_image_choose_elf(image, cc, &index) == 0) {
+                machine_elf(image, index, cc, result);
+                result->no_ptx = !result->status && ptx_choose(image, cc, 0, &index) < 0;
+                return 0;
+        }
+        if (ds_image_choose_ptx(image, cc, 0, &index) == 0)
+                return machine_ptx(image, index, cc, &coloured, result, ret);
+        ds_image_describe(image, holds, sizeof(holds));
+        ds_check_fail(result, DS_CHECK_NO_BINARY, "the image has no code for this GPU (sm_%u): it holds %s", cc, holds);
+        return 0;
 }
 
 int ds_check_ptx(const struct ds_check_source *source, uint32_t cc, int force_ptx, struct ds_check_result *result,

@@ -43,6 +43,7 @@ struct ds_check_result {
         uint64_t hash;           /* XXH3 hash of the first `bytes` bytes of the file */
         uint64_t variable_bytes; /* bytes of device memory for the module's variables */
         enum ds_check_origin origin;
+        int no_ptx;                         /* 1: ds_check_ptx() would find no PTX in the image; 0: not known */
         int damaged;                        /* 1: a file on disk was found to be damaged */
         uint8_t key[DS_SHA256_BYTES];       /* STORED, COMPILED: name of the file on disk */
         char message[DS_CHECK_MESSAGE_MAX]; /* the compiler's output when status is not 0 */

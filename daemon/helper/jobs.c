@@ -41,7 +41,7 @@ struct native {
         int fd; /* -1: there is no such result */
         uint64_t bytes, hash, variable_bytes;
         enum ds_check_origin how;
-        int damaged;
+        int damaged, no_ptx;
         uint8_t key[DS_SHA256_BYTES];
 };
 
@@ -382,6 +382,8 @@ static const char *forms_text(
                 return "out of memory for its PTX";
         if (!job->text.text && (!source || job->request.forms == DS_JOBS_STORED))
                 return "its PTX was not searched";
+        if (!job->text.text && jobs->result.no_ptx)
+                return "the module has no PTX";
         if (!job->text.text && !ds_check_ptx(source, job->request.cc, job->request.force_ptx, other, &job->text))
                 return other->message;
         if (job->text.length > DS_FORMS_TEXT_MAX)
@@ -418,7 +420,8 @@ static int forms_none(ds_jobs *jobs, struct job *job, int status, const char *wh
         *result = (struct ds_check_result){.fd = native->fd,
                 .bytes = native->bytes,
                 .hash = native->hash,
-                .variable_bytes = native->variable_bytes};
+                .variable_bytes = native->variable_bytes,
+                .no_ptx = native->no_ptx};
         native->fd = -1;
         job->how = native->how;
         job->damaged = native->damaged;
@@ -523,7 +526,8 @@ static int job_native(ds_jobs *jobs, struct job *job, const struct ds_check_sour
                 .hash = result->hash,
                 .variable_bytes = result->variable_bytes,
                 .how = job->how,
-                .damaged = job->damaged};
+                .damaged = job->damaged,
+                .no_ptx = result->no_ptx};
         memcpy(job->native.key, job->key, sizeof(job->key));
         result->fd = -1;
         return why ? forms_none(jobs, job, DS_CHECK_NO_BINARY, why) : forms_begin(jobs, job);
@@ -531,7 +535,10 @@ static int job_native(ds_jobs *jobs, struct job *job, const struct ds_check_sour
 
 static int job_only_forms(ds_jobs *jobs, struct job *job, const struct ds_check_source *source)
 {
-        const char *why = forms_text(jobs, job, source, source->fd, source->bytes);
+        const char *why;
+
+        jobs->result.no_ptx = 0; /* that of an earlier image */
+        why = forms_text(jobs, job, source, source->fd, source->bytes);
 
         return why ? forms_none(jobs, job, DS_CHECK_NO_BINARY, why) : forms_begin(jobs, job);
 }

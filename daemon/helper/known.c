@@ -29,6 +29,7 @@ struct origin {
         uint64_t hash;
         struct output *output;
         int sealed; /* file with the image's bytes, if the bytes identify the image; else -1 */
+        int no_ptx; /* as in struct ds_check_result */
         struct ds_known_origin is;
 };
 
@@ -199,6 +200,7 @@ int ds_known_find(ds_known *known, const struct ds_known_origin *is, const void 
                 .bytes = origin->output->bytes - origin->output->report_bytes,
                 .report_bytes = origin->output->report_bytes,
                 .variable_bytes = origin->output->variable_bytes,
+                .no_ptx = origin->no_ptx,
         };
         return 1;
 }
@@ -226,7 +228,7 @@ static int origin_keep(ds_known *known, struct origin *origin, int sealed)
         return 0;
 }
 
-static void origin_add(ds_known *known, struct output *output, const struct ds_known_origin *is, int sealed)
+static void origin_add(ds_known *known, struct output *output, const struct ds_known_origin *is, int sealed, int no_ptx)
 {
         struct origin *origin = origin_find(known, is);
 
@@ -237,7 +239,8 @@ static void origin_add(ds_known *known, struct output *output, const struct ds_k
         origin = ds_alloc(sizeof(*origin));
         if (!origin)
                 return;
-        *origin = (struct origin){.hash = origin_hash(known, is), .output = output, .sealed = -1, .is = *is};
+        *origin = (struct origin){
+                .hash = origin_hash(known, is), .output = output, .sealed = -1, .no_ptx = no_ptx, .is = *is};
         if (origin_keep(known, origin, sealed)) {
                 ds_free(origin);
                 return;
@@ -328,5 +331,5 @@ void ds_known_add(ds_known *known, const struct ds_known_origin *origin, int sea
                 return;
         output = output_of(known, result);
         if (output && origin)
-                origin_add(known, output, origin, sealed);
+                origin_add(known, output, origin, sealed, result->no_ptx);
 }

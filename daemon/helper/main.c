@@ -57,6 +57,7 @@ static int helper_answer(ds_conn *conn, uint64_t id, const struct ds_check_resul
         answer.variable_bytes = result->variable_bytes;
         answer.origin = origins[result->origin];
         answer.damaged = result->damaged;
+        answer.no_ptx = result->no_ptx;
         if (result->origin == DS_CHECK_STORED || result->origin == DS_CHECK_COMPILED) {
                 answer.key.data = (uint8_t *)(uintptr_t)result->key;
                 answer.key.len = sizeof(result->key);

@@ -101,11 +101,12 @@ static void say_failed(struct ds_session *session, const char *why)
 
 void ds_forms_note(struct ds_session_call *call, const struct ds_helper_result *result)
 {
-        /* the client's file is not needed any more: the forms were made with the module */
-        if (result->report_bytes)
+        /* the client's file is not needed any more: the forms were made with the module, or there will be none */
+        if (result->report_bytes || result->no_ptx)
                 ds_module_source_drop(&call->source);
-        else if (!result->status && call->job.forms == DETSHARE__INTERNAL__IMAGE_FORMS__FORMS_MADE &&
-                 result->message[0])
+        call->source.no_ptx = result->no_ptx;
+        if (!result->status && !result->report_bytes && result->message[0] &&
+                call->job.forms == DETSHARE__INTERNAL__IMAGE_FORMS__FORMS_MADE)
                 say_failed(call->session, result->message);
 }
 
@@ -225,7 +226,9 @@ static void forms_begin(struct ds_session_call *call, struct ds_module_forms *fo
         uint64_t bytes = 0;
         int fd = -1;
 
-        if (!ds_charge_take(&call->one, call->session->user, DS_CHARGE_SLABS, 1)) {
+        if (forms->source.no_ptx) {
+                why = no_ptx;
+        } else if (!ds_charge_take(&call->one, call->session->user, DS_CHARGE_SLABS, 1)) {
                 fd = forms_source(call, forms, image, image_bytes, &bytes);
                 why = "the client's file with its PTX is no longer available";
         }

@@ -30,7 +30,8 @@ struct ds_helper_result;
 struct ds_module_source {
         struct ds_foreign *foreign;
         struct ds_charge file;
-        int fd; /* -1: no file is kept */
+        int fd;     /* -1: no file is kept */
+        int no_ptx; /* 1: no file is kept, because the image has no PTX from which forms could be made */
         uint64_t offset, bytes;
         uint32_t max_registers, optimization;
 };

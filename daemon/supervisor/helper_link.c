@@ -649,6 +649,7 @@ static int on_frame(void *user, const uint8_t *payload, size_t size)
                 .report_bytes = message->report_bytes,
                 .hash = message->hash,
                 .variable_bytes = message->variable_bytes,
+                .no_ptx = message->no_ptx,
         };
         job = land(place);
         if (job)

@@ -44,6 +44,7 @@ struct ds_helper_result {
         uint64_t bytes, hash;
         uint64_t report_bytes;   /* size of the report that follows the image in the file; 0: no forms */
         uint64_t variable_bytes; /* bytes of GPU memory for the module's variables */
+        int no_ptx;              /* 1: the image's kernels cannot have forms, because it has no PTX of its code */
 };
 
 /* A request to check an image. Zero-initialise it, and embed it in the object that waits for the result. */

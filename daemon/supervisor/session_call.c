@@ -384,6 +384,7 @@ static void send_request(struct ds_session_call *call, Detshare__Request *reques
                 request->fds = (uint32_t)n_fds;
                 body.session = session->id;
                 body.request = request;
+                body.no_ptx = call->source.no_ptx;
                 message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_CALL;
                 message.call = &body;
                 r = ds_worker_send(session->supervisor->worker, &message, fds, n_fds, &call->base);

@@ -395,6 +395,7 @@ void dsw_call_arrive(
         }
         call->fd = DS_TAKE_FD(owned_fd);
         call->spin_ns = message->spin_ns;
+        call->no_ptx = message->call->no_ptx;
         if (session->queue || call_start(call, request) == DSW_STALLED)
                 call_defer(call, payload, size);
 }

@@ -117,6 +117,7 @@ enum dsw_outcome dsw_calls_module_load(struct dsw_call *call, const Detshare__Re
                 return DSW_STALLED;
         if (r)
                 return dsw_call_fail(call, r, "%s", log[0] ? log : "the module cannot be loaded");
+        module->forms.no_ptx = call->no_ptx;
         result.module = note.module = module->id;
         result.kernels = module->n_kernels;
         result.writable_globals = note.writable_globals = worker->ops->module_has_globals(module->device) != 0;

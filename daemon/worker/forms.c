@@ -38,6 +38,7 @@
 static const char why_variables[] =
         "it uses variables of its module, of which the transformed module has copies of its own";
 static const char why_differs[] = "the transformed kernel has other parameters";
+static const char why_no_ptx[] = "the module has no PTX";
 static const char why_lost[] = "the transformed module has no such kernel";
 
 void dsw_forms_init(struct dsw_forms *forms)
@@ -307,7 +308,8 @@ void dsw_forms_launch(struct dsw_session *session, struct dsw_kernel *kernel, st
                 return;
         forms_connect_kernel(session->worker, kernel);
         op->op.forms = &kernel->sched;
-        if (!module->forms.asked && !module->forms.report && session->class_ == DETSHARE_CLASS_BE)
+        if (!module->forms.asked && !module->forms.no_ptx && !module->forms.report &&
+                session->class_ == DETSHARE_CLASS_BE)
                 forms_ask(session, module);
 }
 
@@ -472,6 +474,8 @@ static const char *forms_why(const ds_worker *worker, const struct dsw_kernel *k
                 return why;
         if (forms->why)
                 return forms->why;
+        if (forms->no_ptx)
+                return why_no_ptx;
         if (forms->fd >= 0)
                 return "the transformed module waits to be loaded";
         return forms->asked ? "the transformed module is being made" : "no best-effort client has launched it yet";

@@ -206,6 +206,7 @@ struct dsw_kernel_forms {
 /* Forms (transformed variants) of a module's kernels; see forms.c. All zero and fd -1: nothing is known. */
 struct dsw_forms {
         int asked;                        /* the worker has requested the forms */
+        int no_ptx;                       /* there will be no forms: the image has no PTX */
         int instead;                      /* the module's own image contains the forms */
         ds_device_module *second;         /* otherwise the second module that contains them; NULL if none is loaded */
         struct dsw_kernel_forms *kernels; /* by kernel; NULL until the supervisor has sent a report */
@@ -417,6 +418,7 @@ struct dsw_call {
         uint8_t *raw; /* queued: copy of the frame */
         size_t raw_size;
         int fd;                                    /* fd that came with the request, -1 = none */
+        int no_ptx;                                /* ModuleLoad: as in the Call message */
         int (*ready)(const struct dsw_call *call); /* parked: whether the reply can be sent now */
         void (*finish)(struct dsw_call *call);     /* parked: sends the reply */
         /* inputs of ready() and finish() */

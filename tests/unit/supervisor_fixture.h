@@ -391,6 +391,8 @@ static inline void fw_message(ds_conn *conn, const Detshare__Internal__ToWorker 
                         to->fds);
         } else if (to->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_MODULE) {
                 fw_log("module bytes=%d fds=%u\n", (int)to->restore_module->bytes, to->fds);
+        } else if (to->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_MODULE_FORMS) {
+                fw_log("forms: %s\n", to->module_forms->bytes ? "here" : to->module_forms->why);
         } else if (to->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_RESTORE_STREAM) {
                 fw_log("stream %u seq=%d\n", to->restore_stream->stream->stream, (int)to->restore_stream->seq);
         } else if (to->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_CLOSE) {
@@ -409,6 +411,8 @@ static inline void fw_message(ds_conn *conn, const Detshare__Internal__ToWorker 
         }
         for (int i = 0; i < 4; i++)
                 ds_close(fds[i]);
+        if (to->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_CALL && to->call->no_ptx)
+                fw_log("image without PTX\n");
         if (to->body_case == DETSHARE__INTERNAL__TO_WORKER__BODY_CALL)
                 fw_call(conn, to);
         else if (to->id)
@@ -509,6 +513,7 @@ static inline void fh_answer(ds_conn *conn, uint64_t id, char first)
         from.message = first == 'B' ? (char *)"module:1: bad" : (char *)"";
         from.bytes = 7;
         from.fds = from.status == 0;
+        from.no_ptx = first == 'P'; /* 'P': machine code without PTX */
         /* 'V', 'W': an image with variables */
         from.variable_bytes = first == 'V' ? 2 * 4096 : first == 'W' ? UINT64_MAX : 0;
         fx_send(conn, &from.base, &fd, from.fds);

@@ -326,6 +326,46 @@ Test(compile, a_fatbin_gives_the_best_machine_code)
         cr_assert(cubin.cc == 90 && cubin.family && cubin.n_kernels == 2 && cubin.has_globals);
 }
 
+/* The answer to a load says that forms are impossible; the next answers, from memory, repeat it. */
+Test(compile, machine_code_without_its_ptx_is_reported)
+{
+        static const struct {
+                const char *name;
+                int no_ptx;
+        } files[] = {{"many.fatbin", 1}, {"own.fatbin", 0}};
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(files); i++) {
+                ds_jobs *jobs = jobs_with("/nonexistent");
+                char path[256], *bytes;
+                size_t size;
+
+                snprintf(path, sizeof(path), "%s/%s", TEST_DIR, files[i].name);
+                bytes = load(path, &size);
+                memset(&answers, 0, sizeof(answers));
+                for (uint64_t id = 0; id < 3; id++) {
+                        struct ds_jobs_request request = {.id = id, .bytes = size, .cc = 90};
+                        int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+                        cr_assert(fd >= 0 && write(fd, bytes, size) == (ssize_t)size);
+                        cr_assert_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW), 0);
+                        request.forms = id == 2 ? DS_JOBS_ONLY : DS_JOBS_STORED;
+                        cr_assert_eq(ds_jobs_take(jobs, &request, fd), 0);
+                        close(fd);
+                }
+                cr_assert_eq(answers.n, 3);
+                for (int id = 0; id < 2; id++) {
+                        cr_assert_eq(answers.of[id].status, 0);
+                        cr_assert_eq(answers.of[id].origin, id ? DS_CHECK_KNOWN : DS_CHECK_READ);
+                        cr_assert_eq(answers.of[id].no_ptx, files[i].no_ptx, "%s, answer %d", files[i].name, id);
+                        ds_close(answers.of[id].fd);
+                }
+                /* a request for forms alone gives the same reason, or gets as far as the compiler */
+                cr_assert_eq(answers.of[2].status, files[i].no_ptx ? DS_CHECK_NO_BINARY : DS_CHECK_NO_COMPILER);
+                free(bytes);
+                ds_jobs_free(jobs);
+        }
+}
+
 Test(compile, machine_code_can_be_passed_over)
 {
         cr_assert_eq(one_file("/nonexistent", "many.fatbin", 1)->status, 221);

@@ -4,7 +4,7 @@
 
 COMPILE_DIR := $(BUILD)/compile
 compile_files := $(foreach f,plain talks,$(COMPILE_DIR)/$(f).ptx) $(COMPILE_DIR)/plain.sm_90a.ptx $(COMPILE_DIR)/many.fatbin \
-	$(COMPILE_DIR)/old_code.fatbin
+	$(COMPILE_DIR)/own.fatbin $(COMPILE_DIR)/old_code.fatbin
 
 $(COMPILE_DIR)/%.sm_90a.ptx: $(IMAGE_PTX)/%.sm_90a.ptx
 	@mkdir -p $(@D)
@@ -17,6 +17,9 @@ $(COMPILE_DIR)/many.fatbin: $(IMAGE_PTX)/two.sm_75.ptx
 	$(NVCC) -fatbin --compress-mode=size -gencode arch=compute_75,code=compute_75 -gencode arch=compute_80,code=sm_80 \
 		-gencode arch=compute_90,code=sm_90 -gencode arch=compute_90a,code=sm_90a \
 		-gencode arch=compute_100,code=sm_100 -o $@ $<
+$(COMPILE_DIR)/own.fatbin: $(IMAGE_PTX)/two.sm_75.ptx
+	@mkdir -p $(@D)
+	$(NVCC) -fatbin -gencode arch=compute_90,code=[sm_90,compute_90] -o $@ $<
 $(COMPILE_DIR)/old_code.fatbin: tests/data/image/two.cu
 	@mkdir -p $(@D)
 	$(NVCC14) -fatbin -gencode arch=compute_80,code=sm_80 -gencode arch=compute_100,code=compute_100 -o $@ $<

@@ -286,6 +286,28 @@ Test(images, forms_end_with_their_module)
         fx_stop(&f);
 }
 
+/* The worker learns with the image that it has no PTX. If it asks nevertheless, no helper reads the image again. */
+Test(images, no_forms_are_made_without_ptx)
+{
+        struct fixture f;
+        ds_conn *conn;
+        char log[4000];
+
+        forms_start(&f);
+        conn = fx_session(&f);
+        cr_assert_eq(fx_load_status(conn, "PTX is missing"), 0);
+        cr_assert_geq(await_lines(&f, "image without PTX", 1), 0);
+        cr_assert_geq(await_lines(&f, "forms: the module has no PTX", 1), 0);
+        fx_read_log(&f, log, sizeof(log));
+        cr_assert_null(strstr(log, "forms for "));
+        cr_assert_eq(fx_load_status(conn, "good"), 0);
+        cr_assert_geq(await_lines(&f, "forms for ", 1), 0);
+        cr_assert_geq(await_lines(&f, "image without PTX", 1), 0, "only the first");
+        ds_conn_free(conn);
+        fx_baseline(&f);
+        fx_stop(&f);
+}
+
 /* Forms of a kernel are one more open file that is charged to their user. */
 Test(images, forms_are_files)
 {

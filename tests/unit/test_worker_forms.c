@@ -218,6 +218,41 @@ Test(worker_forms, are_for_best_effort)
         wt_close(t);
 }
 
+/* No forms are requested for a module whose image has no PTX, and the reason is reported. */
+Test(worker_forms, are_not_requested_without_ptx)
+{
+        struct wt *t = wt_open(FUNCTIONAL);
+        struct wt_client client = wt_client(t, 1, DETSHARE__CLASS__BE);
+        WT_REQUEST(request, MODULE_LOAD, module_load, ModuleLoad, MODULE_LOAD, .bytes = strlen(text));
+        Detshare__Internal__Call call = DETSHARE__INTERNAL__CALL__INIT;
+        wt_message message = DETSHARE__INTERNAL__TO_WORKER__INIT;
+        int fd = wt_image(text);
+        uint64_t module, kernels[KERNELS];
+        wt_answer *answer;
+
+        wt_attach(t, &client);
+        call.session = client.id;
+        call.request = &request;
+        call.no_ptx = 1;
+        message.body_case = DETSHARE__INTERNAL__TO_WORKER__BODY_CALL;
+        message.call = &call;
+        answer = wt_wait(t, wt_send(t, &message, &fd, 1));
+        close(fd);
+        cr_assert_eq(answer->status, 0);
+        module = answer->reply->module_load->module;
+        wt_free(answer);
+        for (int i = 0; i < KERNELS; i++)
+                kernels[i] = wt_kernel(t, &client, module, names[i]);
+        launch_all(t, &client, kernels, 1);
+        cr_assert_eq(wanted(t, module), 0);
+        answer = list(t, &client);
+        for (int i = 0; i < KERNELS; i++)
+                cr_assert_str_eq(answer->forms->kernels[i]->why_persistent, "the module has no PTX");
+        wt_free(answer);
+        wt_client_close(t, &client);
+        wt_close(t);
+}
+
 /* A session with thousands of kernels is listed in pages, also where a page has no entries. */
 Test(worker_forms, are_listed_in_pages)
 {

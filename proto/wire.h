@@ -370,4 +370,25 @@ struct ds_link_input {
         char name[DS_LINK_NAME_MAX]; /* NUL-terminated, for messages */
 };
 
+/*
+ * Descriptions of kernels, one behind another, in the fields `described` of Reply and ModuleReply. Each is this struct,
+ * n_params struct ds_described_param, and the name with a NUL. The fields are those of KernelReply. Between worker and
+ * client nobody parses them.
+ */
+#define DS_DESCRIBED_MAX (40u << 10) /* most bytes of the descriptions in one reply */
+
+struct ds_described {
+        uint64_t kernel;
+        uint32_t bytes;      /* size of this struct with its parameters and name; a multiple of 8 */
+        uint32_t name_bytes; /* length of the name without its NUL */
+        uint32_t n_params, params_size, max_threads, static_shared, local_bytes, const_bytes, registers;
+        uint32_t ptx_version, binary_version, cluster[3], cluster_max, cluster_explicit, blocks_are_clusters;
+        uint32_t reserved;
+};
+
+struct ds_described_param {
+        uint32_t offset, size;
+};
+_Static_assert(sizeof(struct ds_described) == 80 && sizeof(struct ds_described_param) == 8, "descriptions have gaps");
+
 #endif

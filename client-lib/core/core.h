@@ -175,12 +175,18 @@ struct dsc_load {
         size_t log_size;
         uint32_t max_registers, optimization;
 };
-/* A loaded module. If it has few kernels, `kernels` has all of them, in a malloc'ed array; call dsc_kernel_clear()
- * for each. */
+/* Descriptions of kernels that came with an answer (struct ds_described of wire.h); free() them. NULL: none. */
+struct dsc_described {
+        struct dsc_described *next; /* for lists of the caller's */
+        size_t size;                /* bytes */
+        size_t at;                  /* position at which dsc_described_find() begins */
+        size_t n_left;              /* descriptions that dsc_described_find() has not returned yet */
+        _Alignas(8) uint8_t bytes[];
+};
+/* A loaded module, and descriptions of kernels of it. */
 struct dsc_loaded {
         uint64_t module;
-        struct dsc_kernel *kernels;
-        size_t n_kernels;
+        struct dsc_described *described;
 };
 int dsc_module_open(dsc_session *s, const struct dsc_load *load, struct dsc_loaded *ret);
 int dsc_module_load(dsc_session *s, const void *image, size_t size, char *log, size_t log_size, uint64_t *ret_module);
@@ -205,10 +211,12 @@ int dsc_link(dsc_session *s, const struct dsc_link *link, void **ret, size_t *re
 int dsc_link_check(dsc_session *s, const struct dsc_link *link);
 int dsc_module_unload(dsc_session *s, uint64_t module);
 int dsc_kernel_get(dsc_session *s, uint64_t module, const char *name, struct dsc_kernel *ret);
-/* The same, and further kernels of the module that the daemon describes with it: ret_more->kernels, a malloc'ed
- * array; call dsc_kernel_clear() for each. */
+/* The same; *ret_more: descriptions of further kernels of the module that the daemon sent with it, or NULL. */
 int dsc_kernel_get_more(
-        dsc_session *s, uint64_t module, const char *name, struct dsc_kernel *ret, struct dsc_loaded *ret_more);
+        dsc_session *s, uint64_t module, const char *name, struct dsc_kernel *ret, struct dsc_described **ret_more);
+/* Looks for the kernel among descriptions. It begins behind the last one found, because programs ask in the order of the
+ * module. Returns 0, -1 if it is not described, or DSC__OUT_OF_MEMORY. */
+int dsc_described_find(struct dsc_described *described, const char *name, struct dsc_kernel *ret);
 void dsc_kernel_clear(struct dsc_kernel *kernel);
 /* *ret_clusters: number of clusters of the kernel that fit on the device at once, with block_threads threads per
  * block. */

@@ -332,6 +332,9 @@ bool dsc__peer_gone(dsc_session *s); /* 1: the daemon is gone, and the session i
  */
 int dsc__answer_unpack(struct dsc__rpc *rpc, const uint8_t *bytes, size_t size, struct dsc__answer *ret);
 void dsc__answer_clear(struct dsc__answer *answer);
+/* Copies the descriptions in an answer; NULL: there are none, or there is no memory: then kernels are requested one by
+ * one. */
+struct dsc_described *dsc__described(const ProtobufCBinaryData *from);
 
 /* --- file.c --- */
 

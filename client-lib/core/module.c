@@ -94,28 +94,6 @@ static int take_kernel(const Detshare__KernelReply *reply, struct dsc_kernel *re
 
 /* --- loading --- */
 
-static void kernels_free(struct dsc_kernel *kernels, size_t n)
-{
-        for (size_t i = 0; i < n; i++)
-                dsc_kernel_clear(&kernels[i]);
-        free(kernels);
-}
-
-/* Copies the n kernels in an answer to *ret. If memory is short, *ret has none: they can be fetched one by one. */
-static void take_kernels(Detshare__KernelReply *const *replies, size_t n_replies, struct dsc_loaded *ret)
-{
-        struct dsc_kernel *kernels = n_replies ? calloc(n_replies, sizeof(*kernels)) : NULL;
-        size_t n = 0;
-        while (kernels && n < n_replies && take_kernel(replies[n], &kernels[n]) == 0)
-                n++;
-        if (!kernels || n < n_replies) {
-                kernels_free(kernels, n);
-                return;
-        }
-        ret->kernels = kernels;
-        ret->n_kernels = n;
-}
-
 int dsc_module_open(dsc_session *s, const struct dsc_load *load, struct dsc_loaded *ret)
 {
         int fd = -1;
@@ -146,8 +124,8 @@ int dsc_module_open(dsc_session *s, const struct dsc_load *load, struct dsc_load
                 return r;
         }
         put_log(load->log, load->log_size, answer.reply->module_load->log);
-        *ret = (struct dsc_loaded){.module = answer.reply->module_load->module};
-        take_kernels(answer.reply->module_load->entries, answer.reply->module_load->n_entries, ret);
+        *ret = (struct dsc_loaded){.module = answer.reply->module_load->module,
+                .described = dsc__described(&answer.reply->module_load->described)};
         dsc__answer_clear(&answer);
         return 0;
 }
@@ -159,15 +137,15 @@ int dsc_module_load(dsc_session *s, const void *image, size_t size, char *log, s
         const int r = dsc_module_open(s, &load, &loaded);
         if (r)
                 return r;
-        kernels_free(loaded.kernels, loaded.n_kernels);
+        free(loaded.described);
         *ret_module = loaded.module;
         return 0;
 }
 
 int dsc_kernel_get_more(
-        dsc_session *s, uint64_t module, const char *name, struct dsc_kernel *ret, struct dsc_loaded *ret_more)
+        dsc_session *s, uint64_t module, const char *name, struct dsc_kernel *ret, struct dsc_described **ret_more)
 {
-        *ret_more = (struct dsc_loaded){.module = module};
+        *ret_more = NULL;
         Detshare__GetKernel get = DETSHARE__GET_KERNEL__INIT;
         get.module = module;
         get.name = (char *)name;
@@ -178,16 +156,16 @@ int dsc_kernel_get_more(
                 return r;
         r = take_kernel(answer.reply->get_kernel, ret);
         if (!r)
-                take_kernels(answer.reply->more_kernels, answer.reply->n_more_kernels, ret_more);
+                *ret_more = dsc__described(&answer.reply->described);
         dsc__answer_clear(&answer);
         return r;
 }
 
 int dsc_kernel_get(dsc_session *s, uint64_t module, const char *name, struct dsc_kernel *ret)
 {
-        struct dsc_loaded more;
+        struct dsc_described *more;
         int r = dsc_kernel_get_more(s, module, name, ret, &more);
-        kernels_free(more.kernels, more.n_kernels);
+        free(more);
         return r;
 }
 

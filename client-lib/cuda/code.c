@@ -34,6 +34,47 @@ struct dcu_image *dcu_image_new(const void *bytes, size_t size, int keep)
         return image;
 }
 
+/* --- kernels that the daemon described with others --- */
+
+static void described_drop(struct dcu_image *image)
+{
+        struct dsc_described *described = image->described, *next;
+
+        for (; described; described = next) {
+                next = described->next;
+                free(described);
+        }
+        image->described = NULL;
+}
+
+static void described_add(struct dcu_image *image, struct dsc_described *described)
+{
+        if (!described)
+                return;
+        described->next = image->described;
+        image->described = described;
+}
+
+/* Looks for the kernel among the descriptions. Returns 1 and *ret; 0: it was not described, or memory is short and the
+ * kernel is to be requested. */
+static int described_take(struct dcu_image *image, const char *name, struct dsc_kernel *ret)
+{
+        struct dsc_described **at = &image->described, *described;
+
+        for (; (described = *at); at = &described->next) {
+                if (dsc_described_find(described, name, ret))
+                        continue;
+                if (!described->n_left) {
+                        *at = described->next;
+                        free(described);
+                }
+                return 1;
+        }
+        return 0;
+}
+
+/* --- images and entries --- */
+
 void dcu_image_free(struct dcu_image *image, int in_daemon)
 {
         struct dcu_entry *entry, *next;
@@ -49,6 +90,7 @@ void dcu_image_free(struct dcu_image *image, int in_daemon)
                 dsc_kernel_clear(&entry->info);
                 free(entry);
         }
+        described_drop(image);
         pthread_mutex_destroy(&image->lock);
         free(image->copy);
         free(image);
@@ -93,22 +135,6 @@ static void renew_locked(struct dcu_entry *entry, const struct dsc_kernel *info)
         atomic_store_explicit(&entry->epoch, entry->image->epoch, memory_order_release);
 }
 
-/* Adds entries for the kernels that the daemon described with the module or with another kernel, so that they need no
- * request of their own. */
-static void take_kernels_locked(struct dcu_image *image, struct dsc_loaded *loaded)
-{
-        for (size_t i = 0; i < loaded->n_kernels; i++) {
-                struct dcu_entry *entry = find_locked(image, loaded->kernels[i].name);
-
-                if (entry)
-                        renew_locked(entry, &loaded->kernels[i]);
-                else
-                        (void)append_locked(image, &loaded->kernels[i]);
-                dsc_kernel_clear(&loaded->kernels[i]);
-        }
-        free(loaded->kernels);
-}
-
 static CUresult load_locked(struct dcu_image *image, struct dcu_jit *jit)
 {
         struct dsc_load load = {.image = image->bytes,
@@ -139,7 +165,8 @@ static CUresult load_locked(struct dcu_image *image, struct dcu_jit *jit)
         if (r == 0) {
                 image->module = loaded.module;
                 image->epoch = epoch;
-                take_kernels_locked(image, &loaded);
+                described_drop(image);
+                described_add(image, loaded.described);
         }
         return dcu_result(r);
 }
@@ -154,18 +181,30 @@ CUresult dcu_image_load(struct dcu_image *image, struct dcu_jit *jit)
         return r;
 }
 
-/* Requests the kernel's new id from the daemon after a reload; attributes that the program set stay. */
+/* Gets the kernel's description: one that has come already, or one that it requests from the daemon. */
+static CUresult describe_locked(struct dcu_image *image, const char *name, struct dsc_kernel *ret)
+{
+        struct dsc_described *more;
+        int r;
+
+        if (described_take(image, name, ret))
+                return CUDA_SUCCESS;
+        r = dsc_kernel_get_more(dcu.session, image->module, name, ret, &more);
+        if (r == 0)
+                described_add(image, more);
+        return dcu_result(r);
+}
+
+/* Gets the kernel's new id after a reload; attributes that the program set stay. */
 static CUresult refresh_locked(struct dcu_entry *entry)
 {
         struct dsc_kernel info = {0};
-        struct dsc_loaded more;
-        int r = dsc_kernel_get_more(dcu.session, entry->image->module, entry->info.name, &info, &more);
+        CUresult r = describe_locked(entry->image, entry->info.name, &info);
 
-        if (r != 0)
-                return dcu_result(r);
+        if (r != CUDA_SUCCESS)
+                return r;
         renew_locked(entry, &info);
         dsc_kernel_clear(&info);
-        take_kernels_locked(entry->image, &more);
         return CUDA_SUCCESS;
 }
 
@@ -184,14 +223,12 @@ CUresult dcu_entry_reload(struct dcu_entry *entry)
 static CUresult add_locked(struct dcu_image *image, const char *name, struct dcu_entry **ret)
 {
         struct dsc_kernel info = {0};
-        struct dsc_loaded more;
-        int r = dsc_kernel_get_more(dcu.session, image->module, name, &info, &more);
+        CUresult r = describe_locked(image, name, &info);
 
-        if (r != 0)
-                return dcu_result(r);
+        if (r != CUDA_SUCCESS)
+                return r;
         *ret = append_locked(image, &info);
         dsc_kernel_clear(&info);
-        take_kernels_locked(image, &more);
         return *ret ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 

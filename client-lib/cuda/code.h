@@ -4,9 +4,9 @@
  *
  * Modules and libraries both use an image. The image keeps its bytes if it may have to be loaded again (a library
  * outlives contexts). It knows its number in the daemon and the epoch of that number, and has one entry per kernel
- * that the program requested or that the daemon described with another. An entry holds all that a launch needs: the
- * daemon's kernel id, the layout
- * of parameters, limits, and attributes that the program set.
+ * that the program requested. An entry holds all that a launch needs: the daemon's kernel id, the layout of parameters,
+ * limits, and attributes that the program set. Kernels that the daemon described with others get their entry when the
+ * program requests them, without a request to the daemon.
  *
  * Entries live as long as their image. Ids are refreshed after a reset of the session.
  */
@@ -49,7 +49,8 @@ struct dcu_image {
         /* epoch of the session (dcu.epoch) in which `module` is valid; 0: never loaded */
         uint32_t epoch;
         uint64_t module;
-        struct dcu_entry *entries; /* hash by name, in the order in which the entries were made */
+        struct dcu_entry *entries;       /* hash by name, in the order in which the entries were made */
+        struct dsc_described *described; /* kernels described by the daemon in this epoch that have no entry yet */
 };
 
 /*

@@ -537,7 +537,7 @@ static int job_only_forms(ds_jobs *jobs, struct job *job, const struct ds_check_
 {
         const char *why;
 
-        jobs->result.no_ptx = 0; /* that of an earlier image */
+        jobs->result.no_ptx = 0; /* it may be the fact about an earlier image */
         why = forms_text(jobs, job, source, source->fd, source->bytes);
 
         return why ? forms_none(jobs, job, DS_CHECK_NO_BINARY, why) : forms_begin(jobs, job);

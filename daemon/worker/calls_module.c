@@ -7,10 +7,11 @@
  * large module are loaded when a client looks them up by name, in a quiesce if necessary. A launch of a kernel not
  * loaded fails as for an unknown kernel.
  *
- * A request takes longer than the load of a kernel (41 and 15 us on an H200). So an answer about one kernel describes
- * others as well: those of the same module that are loaded already, and some that are loaded ahead, in the order of the
- * module. Their number doubles with each request for a kernel that was not loaded, up to MODULE_AHEAD_MAX. So a client
- * that needs few kernels of a large module makes the GPU load at most twice as many.
+ * A request takes longer than the load of a kernel (41 and 15 us on an H200). So the answer to a load describes the
+ * kernels that are loaded already: all of a small module, and those of a large one that any session has requested. An
+ * answer about one kernel describes others as well: those that are loaded, and some that are loaded ahead, in the order
+ * of the module. Their number doubles with each request for a kernel that was not loaded, up to MODULE_AHEAD_MAX. So a
+ * client that needs few kernels of a large module makes the GPU load at most twice as many.
  */
 #include <string.h>
 
@@ -20,11 +21,13 @@
 #define MODULE_NAMES_MAX 128u             /* kernel names per page of an answer */
 #define MODULE_NAME_BYTES_MAX (48u << 10) /* bytes of names per page, so that it fits a client's frame */
 #define MODULE_PARAMS_MAX 4096u
-#define MODULE_ENTRIES_MAX 64u             /* kernels returned with their module, or with another kernel */
-#define MODULE_ENTRY_PARAMS_MAX 1024u      /* parameters of all kernels returned with their module */
-#define MODULE_ENTRY_BYTES_MAX (24u << 10) /* bytes of the names of all kernels returned with their module */
-#define MODULE_AHEAD_MAX 16u               /* kernels loaded ahead at one request */
-#define MODULE_LOOK_MAX 256u               /* kernels considered for one answer */
+#define MODULE_ENTRIES_MAX 128u /* kernels described with their module, or with another kernel */
+/* parameters, and bytes of the name, of a kernel with which others are described */
+#define MODULE_FIRST_PARAMS_MAX 1024u
+#define MODULE_FIRST_NAME_MAX 4096u
+#define MODULE_AHEAD_MAX 16u         /* kernels loaded ahead at one request */
+#define MODULE_LOOK_MAX 256u         /* kernels considered for one answer about a kernel */
+#define MODULE_LOADED_LOOK_MAX 4096u /* kernels considered for the answer to a load */
 
 /* Fills in a kernel's description for the client. `params` and `pointers` have room for the kernel's parameters;
  * both belong to the caller. */
@@ -60,44 +63,60 @@ static void module_describe(const struct dsw_module *module, uint32_t index, Det
         ret->blocks_are_clusters = info->blocks_are_clusters;
 }
 
-/* Kernels that an answer describes beyond the requested one, so that they need no request of their own. */
+/* Descriptions of kernels beyond the requested one, so that they need no request of their own. */
 struct module_entries {
-        Detshare__KernelReply kernels[MODULE_ENTRIES_MAX], *pointers[MODULE_ENTRIES_MAX];
-        Detshare__KernelParam params[MODULE_ENTRY_PARAMS_MAX], *param_pointers[MODULE_ENTRY_PARAMS_MAX];
-        size_t n, n_params, bytes; /* bytes: of the names */
+        _Alignas(8) uint8_t bytes[DS_DESCRIBED_MAX];
+        size_t n, size;
 };
 
 /* Adds a loaded kernel. Returns 0 if there is no room for it. */
 static int module_entries_add(struct module_entries *entries, const struct dsw_module *module, uint32_t index)
 {
         const struct ds_kernel_info *info = module->kernels[index].info;
-        size_t bytes = strlen(info->name);
+        const size_t name_bytes = strlen(info->name), params_bytes = info->n_params * sizeof(struct ds_described_param);
+        const size_t bytes = DS_ALIGN_UP(sizeof(struct ds_described) + params_bytes + name_bytes + 1, 8u);
+        struct ds_described *said = (struct ds_described *)(void *)(entries->bytes + entries->size);
+        struct ds_described_param *params = (struct ds_described_param *)(said + 1);
 
-        if (entries->n == MODULE_ENTRIES_MAX || info->n_params > MODULE_ENTRY_PARAMS_MAX - entries->n_params ||
-                bytes > MODULE_ENTRY_BYTES_MAX - entries->bytes)
+        if (entries->n == MODULE_ENTRIES_MAX || bytes > sizeof(entries->bytes) - entries->size)
                 return 0;
-        module_describe(module, index, entries->params + entries->n_params, entries->param_pointers + entries->n_params,
-                &entries->kernels[entries->n]);
-        entries->pointers[entries->n] = &entries->kernels[entries->n];
-        entries->n_params += info->n_params;
-        entries->bytes += bytes;
+        memset(said, 0, bytes);
+        *said = (struct ds_described){.kernel = dsw_module_kernel_id(module, index),
+                .bytes = (uint32_t)bytes,
+                .name_bytes = (uint32_t)name_bytes,
+                .n_params = info->n_params,
+                .params_size = info->params_size,
+                .max_threads = info->max_threads,
+                .static_shared = info->static_shared,
+                .local_bytes = info->local_bytes,
+                .const_bytes = info->const_bytes,
+                .registers = info->registers,
+                .ptx_version = info->ptx_version,
+                .binary_version = info->binary_version,
+                .cluster = {info->cluster[0], info->cluster[1], info->cluster[2]},
+                .cluster_max = info->cluster_max,
+                .cluster_explicit = info->cluster_explicit != 0,
+                .blocks_are_clusters = info->blocks_are_clusters != 0};
+        for (uint32_t i = 0; i < info->n_params; i++)
+                params[i] = (struct ds_described_param){info->params[i].offset, info->params[i].size};
+        memcpy(params + info->n_params, info->name, name_bytes);
+        entries->size += bytes;
         entries->n++;
         module->kernels[index].described = 1;
         return 1;
 }
 
-/* Describes all kernels of a small module. If one is not loaded or they do not fit, it describes none. */
+/* Describes the kernels of a module that are loaded, as far as there is room: those of a small one, or those that any
+ * session has requested. */
 static void module_entries_fill(
         const ds_worker *worker, const struct dsw_module *module, struct module_entries *entries)
 {
-        int fit = module->n_kernels <= MODULE_ENTRIES_MAX;
+        const uint32_t looks = DS_MIN(module->n_kernels, MODULE_LOADED_LOOK_MAX);
 
-        entries->n = entries->n_params = entries->bytes = 0;
-        for (uint32_t i = 0; i < module->n_kernels && fit; i++)
-                fit = dsw_module_kernel_loaded(worker, &module->kernels[i]) && module_entries_add(entries, module, i);
-        for (uint32_t i = 0; i < entries->n && !fit; i++)
-                module->kernels[i].described = 0;
-        entries->n = fit ? entries->n : 0;
+        entries->n = entries->size = 0;
+        for (uint32_t i = 0; i < looks; i++)
+                if (dsw_module_kernel_loaded(worker, &module->kernels[i]) && !module_entries_add(entries, module, i))
+                        return;
 }
 
 enum dsw_outcome dsw_calls_module_load(struct dsw_call *call, const Detshare__Request *request)
@@ -123,8 +142,8 @@ enum dsw_outcome dsw_calls_module_load(struct dsw_call *call, const Detshare__Re
         result.writable_globals = note.writable_globals = worker->ops->module_has_globals(module->device) != 0;
         result.log = log;
         module_entries_fill(worker, module, &entries);
-        result.entries = entries.pointers;
-        result.n_entries = entries.n;
+        result.described.data = entries.bytes;
+        result.described.len = entries.size;
         ledger.module_added = &note;
         reply.result_case = DETSHARE__REPLY__RESULT_MODULE_LOAD;
         reply.module_load = &result;
@@ -172,9 +191,9 @@ static void module_entries_ahead(struct dsw_session *session, struct dsw_module 
 {
         uint32_t looks = DS_MIN(module->n_kernels - 1, MODULE_LOOK_MAX);
         const struct ds_kernel_info *first = module->kernels[index].info;
-        int room = first->n_params <= MODULE_ENTRY_PARAMS_MAX && strlen(first->name) <= MODULE_ENTRY_BYTES_MAX / 4;
+        int room = first->n_params <= MODULE_FIRST_PARAMS_MAX && strlen(first->name) <= MODULE_FIRST_NAME_MAX;
 
-        entries->n = entries->n_params = entries->bytes = 0;
+        entries->n = entries->size = 0;
         for (uint32_t i = 1; i <= looks && room; i++) {
                 uint32_t at = (index + i) % module->n_kernels;
                 struct dsw_kernel *kernel = &module->kernels[at];
@@ -217,8 +236,8 @@ static enum dsw_outcome module_reply_kernel(struct dsw_call *call, struct dsw_mo
         module_entries_ahead(call->session, module, index, ahead, &entries);
         reply.result_case = DETSHARE__REPLY__RESULT_GET_KERNEL;
         reply.get_kernel = &result;
-        reply.more_kernels = entries.pointers;
-        reply.n_more_kernels = entries.n;
+        reply.described.data = entries.bytes;
+        reply.described.len = entries.size;
         dsw_call_reply(call, &reply, NULL, NULL, 0, 0);
         return DSW_ANSWERED;
 }

@@ -280,6 +280,30 @@ static void fill_numbers(ProtobufCMessage *message)
         }
 }
 
+/* One or two descriptions of the kernel "further", with numbers from the input. */
+static void fill_described(Detshare__Reply *reply)
+{
+        static _Alignas(8) uint8_t bytes[256];
+        const unsigned n = 1 + fuzz_below(&peer.in, 2);
+        size_t at = 0;
+
+        for (unsigned i = 0; i < n; i++) {
+                struct ds_described *d = (struct ds_described *)(void *)(bytes + at);
+                struct ds_described_param *param = (struct ds_described_param *)(d + 1);
+
+                *d = (struct ds_described){
+                        .kernel = number(), .bytes = sizeof(*d) + 16, .name_bytes = 7, .n_params = 1};
+                d->params_size = (uint32_t)number();
+                *param = (struct ds_described_param){(uint32_t)number(), (uint32_t)number()};
+                memcpy(param + 1, "further", 8);
+                if (fuzz_below(&peer.in, 4) == 0)
+                        ((uint32_t *)(void *)d)[2 + fuzz_below(&peer.in, 4)] = (uint32_t)number();
+                at += sizeof(*d) + 16;
+        }
+        reply->described.data = bytes;
+        reply->described.len = at - fuzz_below(&peer.in, 3);
+}
+
 static void fill_lists(Detshare__Reply *reply)
 {
         static Detshare__KernelParam param;
@@ -298,6 +322,7 @@ static void fill_lists(Detshare__Reply *reply)
                         params[i] = &param;
                 body.kernel.params = params;
                 body.kernel.n_params = fuzz_below(&peer.in, 9);
+                fill_described(reply);
         } else if (reply->result_case == DETSHARE__REPLY__RESULT_LIST_KERNELS) {
                 body.names.names = texts;
                 body.names.n_names = fuzz_below(&peer.in, 4);
@@ -504,8 +529,18 @@ static void call_memory(struct program *p)
         }
 }
 
+/* A launch copies parameters by these numbers. Clears the kernel. */
+static void check_kernel(struct dsc_kernel *kernel)
+{
+        for (uint32_t i = 0; i < kernel->n_params; i++)
+                FUZZ_CHECK((uint64_t)kernel->params[i].offset + kernel->params[i].size <= kernel->params_size &&
+                           kernel->params_size <= DS_RECORD_PARAMS_MAX);
+        dsc_kernel_clear(kernel);
+}
+
 static void call_code(struct program *p)
 {
+        struct dsc_described *more;
         struct dsc_kernel kernel;
         char log[64], **names;
         uint64_t address, bytes;
@@ -519,13 +554,12 @@ static void call_code(struct program *p)
                 (void)dsc_module_unload(p->s, some(p, p->module));
                 break;
         case 2:
-                if (dsc_kernel_get(p->s, p->module, "kernel", &kernel) == 0) {
+                if (dsc_kernel_get_more(p->s, p->module, "kernel", &kernel, &more) == 0) {
                         p->kernel = kernel.id;
-                        for (uint32_t i = 0; i < kernel.n_params; i++)
-                                FUZZ_CHECK((uint64_t)kernel.params[i].offset + kernel.params[i].size <=
-                                                   kernel.params_size &&
-                                           kernel.params_size <= DS_RECORD_PARAMS_MAX);
-                        dsc_kernel_clear(&kernel);
+                        check_kernel(&kernel);
+                        for (int i = 0; more && i < 3 && dsc_described_find(more, "further", &kernel) == 0; i++)
+                                check_kernel(&kernel);
+                        free(more);
                 }
                 break;
         case 3:

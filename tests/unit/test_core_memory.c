@@ -367,6 +367,29 @@ Test(core_memory, threads_share_the_arena, .timeout = 60)
 
 /* --- modules --- */
 
+/* Descriptions of kernels "other0" to "other3" with the ids 78 to 81 and two parameters; the last one's parameters do not
+ * fit. broken: the size of "other1" reaches beyond the end. */
+static size_t describe(uint8_t *bytes, bool broken)
+{
+        size_t at = 0;
+        for (uint32_t i = 0; i < 4; i++) {
+                const size_t size = sizeof(struct ds_described) + 2 * sizeof(struct ds_described_param) + 8;
+                struct ds_described *d = (struct ds_described *)(void *)(bytes + at);
+                struct ds_described_param *params = (struct ds_described_param *)(d + 1);
+                *d = (struct ds_described){.kernel = 78 + i,
+                        .bytes = (uint32_t)size + (broken && i == 1 ? 4096 : 0),
+                        .name_bytes = 6,
+                        .n_params = 2,
+                        .params_size = i == 3 ? 11 : 12,
+                        .registers = 40 + i};
+                params[0] = (struct ds_described_param){0, 8};
+                params[1] = (struct ds_described_param){8, 4};
+                snprintf((char *)(params + 2), 8, "other%u", i);
+                at += size;
+        }
+        return at;
+}
+
 static enum fake_verdict modules(struct fake *f, const Detshare__Request *request, Detshare__Reply *reply)
 {
         static Detshare__ModuleReply module = DETSHARE__MODULE_REPLY__INIT;
@@ -375,7 +398,7 @@ static enum fake_verdict modules(struct fake *f, const Detshare__Request *reques
         static Detshare__GlobalReply global = DETSHARE__GLOBAL_REPLY__INIT;
         static Detshare__KernelList list = DETSHARE__KERNEL_LIST__INIT;
         static char *names[3] = {(char *)"a", (char *)"b", (char *)"c"};
-        static Detshare__KernelReply more, *further[] = {&more};
+        static _Alignas(8) uint8_t described[4096];
         switch (request->call_case) {
         case DETSHARE__REQUEST__CALL_MODULE_LOAD:
                 reply->status = request->module_load->bytes == 5 ? 0 : 218;
@@ -396,12 +419,8 @@ static enum fake_verdict modules(struct fake *f, const Detshare__Request *reques
                 kernel.params_size = strcmp(kernel.name, "beyond") ? 12 : 11;
                 reply->result_case = DETSHARE__REPLY__RESULT_GET_KERNEL;
                 reply->get_kernel = &kernel;
-                more = kernel;
-                more.kernel = 78;
-                more.name = (char *)"other";
-                more.params_size = strcmp(kernel.name, "broken") ? 12 : 11;
-                reply->more_kernels = further;
-                reply->n_more_kernels = 1;
+                reply->described.data = described;
+                reply->described.len = describe(described, !strcmp(kernel.name, "broken"));
                 return FAKE_ANSWERED;
         case DETSHARE__REQUEST__CALL_GET_GLOBAL:
                 global.address = FAKE_WINDOW + 0x10000;
@@ -427,7 +446,7 @@ Test(core_memory, modules_kernels_and_globals)
         uint64_t module = 0, address, bytes, base, size;
         size_t n = 0;
         struct dsc_kernel kernel;
-        struct dsc_loaded more;
+        struct dsc_described *more;
         fake.hook = modules;
         fake_start(&fake);
         dsc_session *s = get();
@@ -449,14 +468,30 @@ Test(core_memory, modules_kernels_and_globals)
         cr_assert_eq(dsc_kernel_get_more(s, module, "k", &kernel, &more), 0);
         cr_assert_eq(kernel.id, 77);
         dsc_kernel_clear(&kernel);
-        cr_assert_eq(more.n_kernels, 1);
-        cr_assert_eq(more.kernels[0].id, 78);
-        cr_assert_str_eq(more.kernels[0].name, "other");
-        dsc_kernel_clear(&more.kernels[0]);
-        free(more.kernels);
-        cr_assert_eq(dsc_kernel_get_more(s, module, "broken", &kernel, &more), 0, "only the further kernel is invalid");
-        cr_assert_eq(more.n_kernels, 0);
+        cr_assert_eq(more->n_left, 4);
+        for (int i = 2; i >= 0; i--) { /* in any order */
+                const char name[] = {'o', 't', 'h', 'e', 'r', (char)('0' + i), 0};
+                cr_assert_eq(dsc_described_find(more, name, &kernel), 0, "%s", name);
+                cr_assert_eq(kernel.id, 78 + (uint64_t)i);
+                cr_assert_str_eq(kernel.name, name);
+                cr_assert_eq(kernel.registers, 40 + (uint32_t)i);
+                cr_assert_eq(kernel.params[1].offset, 8);
+                cr_assert_eq(kernel.params[1].size, 4);
+                dsc_kernel_clear(&kernel);
+        }
+        cr_assert_eq(more->n_left, 1);
+        cr_assert_eq(dsc_described_find(more, "other3", &kernel), -1, "a parameter beyond its block");
+        cr_assert_eq(dsc_described_find(more, "other", &kernel), -1);
+        cr_assert_eq(dsc_described_find(more, "", &kernel), -1);
+        free(more);
+        cr_assert_eq(dsc_kernel_get_more(s, module, "broken", &kernel, &more), 0, "only a further kernel is invalid");
         dsc_kernel_clear(&kernel);
+        cr_assert_eq(more->n_left, 1, "the descriptions end before the invalid one");
+        cr_assert_eq(dsc_described_find(more, "other1", &kernel), -1);
+        cr_assert_eq(dsc_described_find(more, "other2", &kernel), -1);
+        cr_assert_eq(dsc_described_find(more, "other0", &kernel), 0);
+        dsc_kernel_clear(&kernel);
+        free(more);
         cr_assert_eq(dsc_kernel_names(s, module, &names, &n), 0);
         cr_assert_eq(n, 3);
         cr_assert_str_eq(names[2], "c");

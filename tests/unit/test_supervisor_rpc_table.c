@@ -119,6 +119,8 @@ Test(rpc_table, full_lists_fit_into_a_frame)
 {
         Detshare__KernelReply kernel = DETSHARE__KERNEL_REPLY__INIT;
         static Detshare__KernelParam params[4096], *pointers[4096];
+        static uint8_t described[DS_DESCRIBED_MAX];
+        static char name[4097];
         Detshare__Reply reply = DETSHARE__REPLY__INIT;
 
         for (uint32_t i = 0; i < 4096; i++) {
@@ -132,5 +134,12 @@ Test(rpc_table, full_lists_fit_into_a_frame)
         reply.id = UINT64_MAX;
         reply.result_case = DETSHARE__REPLY__RESULT_GET_KERNEL;
         reply.get_kernel = &kernel;
+        cr_assert_leq(detshare__reply__get_packed_size(&reply), DS_FRAME_MAX);
+        /* the largest kernel with which the worker describes others (daemon/worker/calls_module.c) */
+        memset(name, 'k', sizeof(name) - 1);
+        kernel.n_params = 1024;
+        kernel.name = name;
+        reply.described.data = described;
+        reply.described.len = sizeof(described);
         cr_assert_leq(detshare__reply__get_packed_size(&reply), DS_FRAME_MAX);
 }

@@ -50,7 +50,33 @@ static int many_kernels(size_t *ret_size)
         return fd;
 }
 
-static uint64_t load(struct wt *t, struct wt_client *client, int fd, size_t size)
+/* Notes the ids of described kernels, if ids is not NULL. Returns their number. */
+static size_t described(ProtobufCBinaryData from, uint64_t *ids)
+{
+        size_t n = 0;
+
+        for (size_t at = 0; at < from.len; n++) {
+                struct ds_described d;
+                const char *name;
+
+                cr_assert_leq(sizeof(d), from.len - at);
+                memcpy(&d, from.data + at, sizeof(d));
+                cr_assert(d.bytes % 8 == 0 && d.bytes > sizeof(d) && d.bytes <= from.len - at);
+                cr_assert_eq(d.n_params, 1);
+                cr_assert_eq(d.params_size, 8);
+                name = (const char *)from.data + at + sizeof(d) + sizeof(struct ds_described_param);
+                cr_assert_eq(strlen(name), d.name_bytes);
+                cr_assert(!ids || !ids[atoi(name + 1)], "%s is described twice", name);
+                if (ids)
+                        ids[atoi(name + 1)] = d.kernel;
+                at += d.bytes;
+        }
+        return n;
+}
+
+/* Loads the module; *ret_n kernels are described, with their ids in `ids` if that is not NULL. */
+static uint64_t load_described(
+        struct wt *t, struct wt_client *client, int fd, size_t size, uint64_t *ids, size_t *ret_n)
 {
         WT_REQUEST(request, MODULE_LOAD, module_load, ModuleLoad, MODULE_LOAD, .bytes = size);
         wt_answer *answer = wt_wait(t, wt_send_call_fd(t, client, &request, fd));
@@ -58,10 +84,17 @@ static uint64_t load(struct wt *t, struct wt_client *client, int fd, size_t size
 
         cr_assert_eq(answer->status, 0);
         cr_assert_eq(answer->reply->module_load->kernels, MANY);
-        cr_assert_eq(answer->reply->module_load->n_entries, 0, "none of them is loaded");
+        *ret_n = described(answer->reply->module_load->described, ids);
         module = answer->reply->module_load->module;
         wt_free(answer);
         return module;
+}
+
+static uint64_t load(struct wt *t, struct wt_client *client, int fd, size_t size)
+{
+        size_t n;
+
+        return load_described(t, client, fd, size, NULL, &n);
 }
 
 static int launch(struct wt *t, struct wt_client *client, uint64_t kernel, uint64_t p)
@@ -120,22 +153,12 @@ static size_t request_noted(struct wt *t, struct wt_client *client, uint64_t mod
         wt_answer *answer = wt_call(t, client, &request);
         cr_assert_eq(answer->status, 0);
         ids[i] = answer->reply->get_kernel->kernel;
-        n = answer->reply->n_more_kernels;
-        for (size_t k = 0; k < n; k++) {
-                const Detshare__KernelReply *more = answer->reply->more_kernels[k];
-                int at = atoi(more->name + 1);
-
-                cr_assert_eq(ids[at], 0, "%s is described twice", more->name);
-                cr_assert_eq(more->n_params, 1);
-                cr_assert_eq(more->params_size, 8);
-                ids[at] = more->kernel;
-        }
+        n = described(answer->reply->described, ids);
         wt_free(answer);
         return n + 1;
 }
 
-/* Few requests describe all kernels: each loads more of them ahead. Another session learns most
- * of them at its first. */
+/* Few requests describe all kernels: each loads more of them ahead. Another session learns them with its module. */
 Test(worker_load, described_with_others, .timeout = 60)
 {
         static const size_t expected[] = {
@@ -149,7 +172,8 @@ Test(worker_load, described_with_others, .timeout = 60)
         wt_attach(t, &client);
         wt_attach(t, &other);
         cr_assert_eq(wt_alloc(t, &client, 4096, &p), 0);
-        module = load(t, &client, fd, size);
+        module = load_described(t, &client, fd, size, ids, &n);
+        cr_assert_eq(n, 0, "none of them is loaded");
         for (int i = 0; i < MANY; i++) {
                 if (!ids[i])
                         cr_assert_eq(request_noted(t, &client, module, i, ids), expected[n++], "request %zu", n);
@@ -157,10 +181,13 @@ Test(worker_load, described_with_others, .timeout = 60)
         cr_assert_eq(n, sizeof(expected) / sizeof(expected[0]));
         for (int i = 0; i < MANY; i++)
                 cr_assert_eq(launch(t, &client, ids[i], p), 0, "kernel %d", i);
-        module = load(t, &other, fd, size);
-        cr_assert_eq(request_noted(t, &other, module, 20, theirs), 65, "as many as fit");
+        module = load_described(t, &other, fd, size, theirs, &n);
+        cr_assert_eq(n, MANY, "they are loaded now");
+        cr_assert_eq(wt_kernel(t, &other, module, "k20"), theirs[20]);
+        theirs[20] = 0;
+        cr_assert_eq(request_noted(t, &other, module, 20, theirs), 1, "the client knows the others");
         cr_assert_eq(wt_alloc(t, &other, 4096, &p), 0);
-        cr_assert_eq(launch(t, &other, theirs[14], p), 0, "the last one of them");
+        cr_assert_eq(launch(t, &other, theirs[69], p), 0, "the last one of them");
         close(fd);
         wt_client_close(t, &other);
         wt_client_close(t, &client);

@@ -10,6 +10,7 @@
  *   memory.c   slabs, pinned memory, bounce buffers (heap.h)       modules.c modules, kernels and their ids
  *   clock.c    declared threads, sleepers, virtual time            message.c protobuf messages in and out
  *   quiesce.c  schedules the calls that stop the device            lost.c    loss of the device's context
+ *   stop_cost.c  LS requests that stops of the device may delay    quiesce.h  interface of quiesce.c
  *   deadline.c kernels that do not end                             output.c  printf output of kernels
  *   vmm.c      memory that the client maps itself                  stirs.c   requests a context switch of the GPU
  *   pages.c    threads that allocate and free pinned pages         user.c    limits shared by all sessions of a user
@@ -43,6 +44,7 @@
 #include "util/macro.h"
 #include "worker/heap.h"
 #include "worker/pool.h"
+#include "worker/quiesce.h"
 #include "worker/record.h"
 #include "worker/stirs.h"
 #include "worker/worker.h"
@@ -453,30 +455,6 @@ struct dsw_call_row {
         int healthy; /* fails with the session's sticky error if there is one */
 };
 
-enum dsw_quiesce_state {
-        DSW_QUIESCE_OPEN,
-        DSW_QUIESCE_DRAINING, /* the worker holds back new BE work, and BE work in flight ends */
-        DSW_QUIESCE_GAP,      /* no BE work in flight; LS continues */
-        DSW_QUIESCE_EMPTYING, /* the worker holds back new work of both classes */
-        _DSW_QUIESCE_STATE_MAX,
-};
-
-struct dsw_quiesce {
-        enum dsw_quiesce_state state;
-        int running;                 /* nothing is in flight: calls that stop the device are allowed */
-        int begun, beside_ls;        /* in this stop a call was made; LS was active at its begin */
-        uint64_t bound_ns;           /* real time from the stop's begin within which BE's calls must begin */
-        uint64_t empty_ns, run_ns;   /* device time since which LS is held; since which the device is empty */
-        uint64_t pause_ns;           /* minimum interval from the last stop to the next stop for BE */
-        struct dsw_session *waiting; /* sessions that wait for a quiesce, in order of arrival */
-        uint64_t drained_ns;         /* device time at which the last BE work ended */
-        uint64_t last_ns;            /* device time at which the last stop ended */
-        uint64_t held_wall_ns, run_wall_ns;
-        uint64_t chores_wall_ns;  /* real time since deferred background work exists; 0 = none */
-        int chores_go_on;         /* the last stop ended with background work left */
-        uint64_t count, total_ns; /* stops so far; their real time from holding BE to releasing it */
-};
-
 struct dsw_lost {
         int status; /* 0: the context works; otherwise the CUDA error of the loss */
         uint64_t suspects[DSW_SUSPECTS_MAX];
@@ -799,17 +777,6 @@ uint64_t dsw_value_wait_ns(const ds_worker *worker);
 /* shared.c */
 size_t dsw_shared_step(ds_worker *worker); /* returns the number of answered requests */
 void dsw_shared_close_all(struct dsw_session *session);
-
-/* quiesce.c */
-/* Whether a call marked [stops] may be made for this session now. If not, the caller must do nothing yet: the next
- * quiesce starts the session's queued requests again and continues its close or reset. */
-int dsw_quiesce_may(struct dsw_session *session);
-int dsw_quiesce_runs(const ds_worker *worker); /* whether such calls are allowed now; does not request a quiesce */
-void dsw_quiesce_forget(struct dsw_session *session);
-void dsw_quiesce_chore(ds_worker *worker);             /* requests that deferred background work is done */
-int dsw_quiesce_step(ds_worker *worker);               /* returns 1 if the state advanced */
-uint64_t dsw_quiesce_next_ns(const ds_worker *worker); /* device time of the next step that depends on time alone */
-uint64_t dsw_quiesce_wait_ns(const ds_worker *worker); /* real time until the next such step */
 
 /* lost.c */
 /* Returns 1 if the context is lost, after handling these and all further completions: now call dsw_lost_say(). */

@@ -200,6 +200,7 @@ int ds_worker_new(const struct ds_worker_config *config, ds_worker **ret)
         }
         worker->epoll_fd = worker->device_fd = -1;
         dsw_pool_init(&worker->pool);
+        dsw_stop_cost_init(&worker->quiesce.cost);
         worker->signal_fd = config->signal_fd;
         worker->wall_ns = config->wall_ns ? config->wall_ns : ds_monotonic_ns;
         worker->cpu_ns = config->wall_ns ? config->wall_ns : loop_cpu_ns;

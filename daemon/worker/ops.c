@@ -145,7 +145,8 @@ int dsw_op_submit(struct dsw_stream *stream, struct dsw_op *op, uint64_t *ret_se
         session->user->n_live++;
         worker->live_ops++;
         op->ls = session->class_ == DETSHARE_CLASS_LS;
-        worker->ls_live += op->ls ? 1 : 0;
+        if (op->ls && !worker->ls_live++)
+                dsw_quiesce_ls_begins(worker);
         worker->sched_due = 1;
         atomic_fetch_add_explicit(&session->page->accepted, 1 + op->op.more, memory_order_relaxed);
         DL_APPEND(session->live, op);

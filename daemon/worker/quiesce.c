@@ -14,25 +14,29 @@
  * Goal: calls of BE sessions must not change the 99th percentile of LS requests, even if a session loads modules in a
  * loop. So fewer than 1 in 100 LS requests may meet a stop. A request meets a stop if it arrives while LS is held, for
  * a time d, or if it is running when the hold begins. A stop begins only after LS has been idle for a moment, so
- * between requests and not between the kernels of one. While LS is active, the interval from one stop to the next one
- * for BE is therefore:
+ * between requests and not between the kernels of one. While LS is active, a stop for BE begins at the earlier of two
+ * times:
  *
- *  - after a stop of at most 0.5 ms: 100 d, at least 20 ms. LS is held for at most 1 % of the time, so about 1 in 100
- *    requests is delayed, by at most 0.5 ms; the 99th percentile cannot grow by more. A program that starts needs
- *    hundreds of such stops, one per library's code, most of 0.1 ms;
- *  - after a longer stop: 200 d, between 0.1 and 2 s, so that 1 in 200 requests meets one.
+ *  - as soon as it is worth its risk (stop_cost.h): the next LS request probably comes later than the stop's end, and
+ *    few of the last requests met a stop. A program that starts needs hundreds of stops, one per library's code, most
+ *    of 0.1 ms. Beside most services they follow each other at once, in the idle time between requests;
+ *  - 200 d after the last stop, at least 20 ms and at most 2 s. LS is held for at most 0.5 % of the time, so about 1 in
+ *    200 requests meets a stop, whatever the service does. BE progresses even if LS is always busy.
  *
- * One stop serves all queued sessions in order, until it has lasted 1.5 ms; the rest wait for the next stop. LS
- * sessions are exempt from this rate. If LS sessions exist but are idle, a stop lasts up to 5 ms, because LS work may
- * arrive at any moment, and the next stop may follow at once. Without LS sessions a stop lasts until all work is done.
+ * A stop of the second kind also waits for a good moment: until its risk is at most as high as right after a request.
+ *
+ * One stop serves all queued sessions in order, until it has lasted 1.5 ms, until an LS request has arrived, or until
+ * the next call is not worth its risk; the rest wait for the next stop. LS sessions are exempt from these rules. If LS
+ * sessions exist but have been idle for 50 ms, a stop lasts up to 5 ms or until LS work arrives, and the next stop may
+ * follow at once. After stops have delayed too many requests nevertheless, LS must have been idle for 1 s instead.
+ * Without LS sessions a stop lasts until all work is done.
  *
  * Background work ("chores" in names) is work that no session waits for: unregistering pinned memory that was freed or
  * whose session has closed, and calls that the device deferred. It runs in a stop that has been short so far, or while
  * the device is idle. Much of it waits for a moment without any activity of a session: one piece may take 20 ms
  * (unregistering 1 GiB), during which the worker answers nobody. Too many pieces or bytes, or too old ones, get stops
- * of their own, at the same rate and of the same
- * length, with at least one piece in each. A backlog of more than QUIESCE_CHORES_MANY pieces gets up to 20 ms per stop,
- * so that it cannot grow without bound.
+ * of their own, of the second kind and of the same length, with at least one piece in each. A backlog of more than
+ * QUIESCE_CHORES_MANY pieces gets up to 20 ms per stop, so that it cannot grow without bound.
  *
  * Times are device times, so that virtual time neither skips a due quiesce nor waits for one. Only background work and
  * the length of a stop use real time. Requests of one session keep their order: a request that waits here blocks later
@@ -45,17 +49,15 @@
 #include "worker/later.h"
 #include "worker/repeat.h"
 
-/* after a long stop: interval to the next stop for BE, as a multiple of the time for which LS was held */
+/* interval to the next stop for BE that need not be worth its risk, as a multiple of the time for which LS was held */
 #define QUIESCE_PAUSE 200
-#define QUIESCE_PAUSE_MIN_NS (100 * DS_NS_PER_MS)
-#define QUIESCE_PAUSE_SHORT 100 /* after a short stop: the same multiple */
-#define QUIESCE_PAUSE_SHORT_MIN_NS (20 * DS_NS_PER_MS)
+#define QUIESCE_PAUSE_MIN_NS (20 * DS_NS_PER_MS)
 #define QUIESCE_PAUSE_MAX_NS (2 * DS_NS_PER_S)
-/* LS idle time before a stop: the kernels of one request follow each other faster */
-#define QUIESCE_QUIET_NS (100 * DS_NS_PER_US)
 /* longest time for which LS work may delay a quiesce after BE has drained */
 #define QUIESCE_GAP_NS (20 * DS_NS_PER_MS)
 #define QUIESCE_LS_NS (50 * DS_NS_PER_MS) /* LS counts as active this long after its last activity */
+/* the same after stops have delayed more requests than the budget for hits allows */
+#define QUIESCE_LS_LONG_NS DS_NS_PER_S
 /* while LS is active, no call of a BE session begins later than this after the beginning of a stop */
 #define QUIESCE_RUN_NS (1500 * DS_NS_PER_US)
 /* bound of a short stop; background work begins no later than this in a stop */
@@ -105,6 +107,12 @@ int dsw_quiesce_runs(const ds_worker *worker)
         return !worker->info->stops || worker->quiesce.running;
 }
 
+/* Time for which LS counts as active after its last activity. */
+static uint64_t quiesce_ls_ns(const ds_worker *worker)
+{
+        return dsw_stop_cost_overdrawn(&worker->quiesce.cost) ? QUIESCE_LS_LONG_NS : QUIESCE_LS_NS;
+}
+
 static int quiesce_ls_active(const ds_worker *worker)
 {
         uint32_t in_flight, all;
@@ -112,16 +120,64 @@ static int quiesce_ls_active(const ds_worker *worker)
         ds_sched_load(worker->sched, DETSHARE_CLASS_LS, &in_flight, &all);
         if (all)
                 return 1;
-        return worker->ls_active_wall_ns && worker->now_ns - worker->ls_active_ns < QUIESCE_LS_NS;
+        return worker->ls_active_wall_ns && worker->now_ns - worker->ls_active_ns < quiesce_ls_ns(worker);
 }
 
-/* Whether another call of a BE session would delay LS for too long. */
+/* Device time since which LS is idle, if it is. */
+static uint64_t quiesce_idle_since(const ds_worker *worker)
+{
+        return DS_MAX(worker->ls_active_ns, worker->ls_end_ns);
+}
+
+/* Whether the session is LS and has submitted work that the worker has not read, and that waits for nothing else. */
+static int quiesce_ls_unread(const struct dsw_session *session)
+{
+        if (session->class_ != DETSHARE_CLASS_LS || session->state != DSW_SESSION_OPEN || !session->ring)
+                return 0;
+        return !session->stalled && !session->queue &&
+               atomic_load_explicit(&session->ring->tail, memory_order_relaxed) != session->head;
+}
+
+static int quiesce_ls_came(const ds_worker *worker)
+{
+        const struct dsw_session *session;
+
+        for (session = worker->sessions; session; session = session->hh.next)
+                if (quiesce_ls_unread(session))
+                        return 1;
+        return 0;
+}
+
+static enum dsw_stop_kind quiesce_kind(const struct dsw_session *session)
+{
+        if (session && session->queue && session->queue->row->call == DETSHARE__REQUEST__CALL_MODULE_LOAD)
+                return DSW_STOP_MODULE;
+        if (session && session->queue && session->queue->row->call == DETSHARE__REQUEST__CALL_GET_KERNEL)
+                return DSW_STOP_KERNEL;
+        return DSW_STOP_OTHER;
+}
+
+/* Kind of the call that the next stop makes first. */
+static enum dsw_stop_kind quiesce_next_kind(const ds_worker *worker)
+{
+        return quiesce_kind(worker->quiesce.waiting);
+}
+
+/* Whether another call of a BE session would probably delay LS, or for too long. */
 static int quiesce_run_is_long(const struct dsw_session *session)
 {
         ds_worker *worker = session->worker;
+        const struct dsw_quiesce *quiesce = &worker->quiesce;
+        uint64_t lasted = worker->wall_ns() - quiesce->run_wall_ns, idle;
 
-        return session->class_ != DETSHARE_CLASS_LS && worker->quiesce.begun &&
-               worker->wall_ns() - worker->quiesce.run_wall_ns > worker->quiesce.bound_ns;
+        if (session->class_ == DETSHARE_CLASS_LS || !quiesce->n_calls)
+                return 0;
+        if (lasted > quiesce->bound_ns || (quiesce->bound_ns != UINT64_MAX && quiesce_ls_came(worker)))
+                return 1;
+        if (!quiesce->beside_ls)
+                return 0;
+        idle = quiesce->run_ns - quiesce_idle_since(worker) + lasted;
+        return dsw_stop_cost_moment(&quiesce->cost, quiesce_kind(session), idle, quiesce->limit) != idle;
 }
 
 int dsw_quiesce_may(struct dsw_session *session)
@@ -131,7 +187,8 @@ int dsw_quiesce_may(struct dsw_session *session)
         if (!session->worker->info->stops)
                 return 1;
         if (quiesce->running && !quiesce_run_is_long(session)) {
-                quiesce->begun = 1;
+                quiesce->n_calls++;
+                quiesce->for_be |= session->class_ != DETSHARE_CLASS_LS;
                 return 1;
         }
         quiesce_enlist(session);
@@ -220,18 +277,35 @@ static int quiesce_ls_waits(const ds_worker *worker)
         return 0;
 }
 
+/*
+ * Device time from which a stop for the queued sessions has at most this risk; UINT64_MAX: not before LS's next request.
+ * LS is idle.
+ */
+static uint64_t quiesce_moment(const ds_worker *worker, int limit)
+{
+        const uint64_t since = quiesce_idle_since(worker), idle = worker->now_ns - since;
+        uint64_t moment;
+
+        if (idle < DSW_STOP_QUIET_NS)
+                return since + DSW_STOP_QUIET_NS;
+        moment = dsw_stop_cost_moment(&worker->quiesce.cost, quiesce_next_kind(worker), idle, limit);
+        return moment == UINT64_MAX ? moment : since + moment;
+}
+
 /* Device time from which a quiesce for BE sessions may begin. */
 static uint64_t quiesce_be_turn(const ds_worker *worker)
 {
         const struct dsw_quiesce *quiesce = &worker->quiesce;
-        uint64_t turn = quiesce->count ? quiesce->last_ns + quiesce->pause_ns : 0, quiet;
+        uint64_t turn = quiesce->count ? quiesce->last_ns + quiesce->pause_ns : 0;
         uint32_t in_flight, all;
 
         if (turn <= worker->now_ns || !quiesce_ls_active(worker))
                 return 0;
         ds_sched_load(worker->sched, DETSHARE_CLASS_LS, &in_flight, &all);
-        quiet = all ? UINT64_MAX : worker->ls_active_ns + QUIESCE_LS_NS;
-        return DS_MIN(turn, quiet);
+        if (all)
+                return turn;
+        turn = DS_MIN(turn, worker->ls_active_ns + quiesce_ls_ns(worker));
+        return quiesce->waiting ? DS_MIN(turn, quiesce_moment(worker, dsw_stop_cost_limit(&quiesce->cost))) : turn;
 }
 
 static int quiesce_is_due(const ds_worker *worker)
@@ -245,7 +319,16 @@ static int quiesce_is_due(const ds_worker *worker)
         return (quiesce->waiting || quiesce_chores_press(worker)) && quiesce_be_turn(worker) <= worker->now_ns;
 }
 
-/* Device time from which both classes may be held: QUIESCE_QUIET_NS after LS's last work, but at most QUIESCE_GAP_NS
+/* Highest risk of a stop that begins now: right after a request, no moment is better for a stop that is due. */
+static int quiesce_limit(const ds_worker *worker)
+{
+        const struct dsw_stop_cost *cost = &worker->quiesce.cost;
+
+        return DS_MAX(
+                dsw_stop_cost_limit(cost), (int)dsw_stop_cost_risk(cost, quiesce_next_kind(worker), DSW_STOP_QUIET_NS));
+}
+
+/* Device time from which both classes may be held: at a good moment after LS's last work, but at most QUIESCE_GAP_NS
  * after BE has drained. */
 static uint64_t quiesce_gap_end(const ds_worker *worker)
 {
@@ -257,7 +340,9 @@ static uint64_t quiesce_gap_end(const ds_worker *worker)
                 return end;
         if (!worker->ls_active_wall_ns)
                 return 0;
-        return DS_MIN(end, DS_MAX(worker->ls_active_ns, worker->ls_end_ns) + QUIESCE_QUIET_NS);
+        if (!quiesce_ls_active(worker))
+                return DS_MIN(end, quiesce_idle_since(worker) + DSW_STOP_QUIET_NS);
+        return DS_MIN(end, quiesce_moment(worker, quiesce_limit(worker)));
 }
 
 uint64_t dsw_quiesce_next_ns(const ds_worker *worker)
@@ -331,6 +416,8 @@ static int quiesce_chores_may(const ds_worker *worker, int press, uint32_t n_don
 
         if (press && !n_done)
                 return 1;
+        if (!press && quiesce_ls_came(worker))
+                return 0;
         if (!quiesce->beside_ls)
                 return lasted < quiesce->bound_ns;
         if (quiesce_n_chores(worker) > QUIESCE_CHORES_MANY)
@@ -344,13 +431,14 @@ static void quiesce_chores(ds_worker *worker)
         struct dsw_quiesce *quiesce = &worker->quiesce;
         const int press = quiesce_chores_press(worker);
         const uint64_t since_wall_ns = worker->wall_ns();
-        const int may = quiesce->beside_ls || press || quiesce_chores_are_few(worker) || !quiesce->begun;
+        const int may = quiesce->beside_ls || press || quiesce_chores_are_few(worker) || !quiesce->n_calls;
         uint32_t n_done = 0;
 
         while (may && quiesce_n_chores(worker) && quiesce_chores_may(worker, press, n_done, since_wall_ns) &&
                 quiesce_chore_do(worker))
                 n_done++;
         dsw_settle(worker);
+        quiesce->for_be |= n_done != 0;
         quiesce->chores_go_on = 0;
         if (!quiesce_n_chores(worker)) {
                 quiesce->chores_wall_ns = 0;
@@ -362,6 +450,22 @@ static void quiesce_chores(ds_worker *worker)
         }
 }
 
+/* Serves one session and learns how long its calls take. */
+static void quiesce_serve_one(struct dsw_session *session)
+{
+        ds_worker *worker = session->worker;
+        struct dsw_quiesce *quiesce = &worker->quiesce;
+        const enum dsw_stop_kind kind = quiesce_kind(session);
+        const uint64_t since_wall_ns = worker->wall_ns();
+        const uint32_t before = quiesce->n_calls;
+
+        dsw_quiesce_forget(session);
+        quiesce_serve(session);
+        if (quiesce->n_calls != before)
+                dsw_stop_cost_call(
+                        &quiesce->cost, kind, (worker->wall_ns() - since_wall_ns) / (quiesce->n_calls - before));
+}
+
 /* Serves the queued sessions of one class in order. Sessions that join meanwhile wait for the next stop. */
 static void quiesce_serve_class(ds_worker *worker, enum detshare_class class_)
 {
@@ -369,26 +473,41 @@ static void quiesce_serve_class(ds_worker *worker, enum detshare_class class_)
 
         for (session = worker->quiesce.waiting; session; session = session == last ? NULL : next) {
                 next = session->stop_next;
-                if (session->class_ != class_)
-                        continue;
-                dsw_quiesce_forget(session);
-                quiesce_serve(session);
+                if (session->class_ == class_)
+                        quiesce_serve_one(session);
         }
 }
 
-/* Computes the interval to the next stop. LS was held while the device emptied (device time) and during the calls
- * (real time, because virtual time may stand still). */
-static uint64_t quiesce_pause_ns(const ds_worker *worker)
+/* Time for which this stop held LS: while the device emptied (device time) and during the calls (real time, because
+ * virtual time may stand still). */
+static uint64_t quiesce_held_ns(const ds_worker *worker)
 {
         const struct dsw_quiesce *quiesce = &worker->quiesce;
-        uint64_t held = quiesce->run_ns - quiesce->empty_ns + (worker->wall_ns() - quiesce->run_wall_ns);
 
-        if (!quiesce->beside_ls)
-                return QUIESCE_PAUSE_SHORT_MIN_NS;
-        if (held <= QUIESCE_SHORT_NS)
-                return DS_MAX(QUIESCE_PAUSE_SHORT * held, QUIESCE_PAUSE_SHORT_MIN_NS);
-        held = DS_MIN(held, QUIESCE_PAUSE_MAX_NS);
+        return quiesce->run_ns - quiesce->empty_ns + (worker->wall_ns() - quiesce->run_wall_ns);
+}
+
+/* Interval to the next stop for BE that need not be worth its risk. */
+static uint64_t quiesce_pause_ns(const ds_worker *worker)
+{
+        const uint64_t held = DS_MIN(quiesce_held_ns(worker), QUIESCE_PAUSE_MAX_NS);
+
+        if (!worker->quiesce.beside_ls)
+                return QUIESCE_PAUSE_MIN_NS;
         return DS_MIN(DS_MAX(QUIESCE_PAUSE * held, QUIESCE_PAUSE_MIN_NS), QUIESCE_PAUSE_MAX_NS);
+}
+
+/* Number of LS sessions whose request this stop has delayed. */
+static uint32_t quiesce_hits(const ds_worker *worker)
+{
+        const struct dsw_session *session;
+        uint32_t in_flight, all, n = 0;
+
+        ds_sched_load(worker->sched, DETSHARE_CLASS_LS, &in_flight, &all);
+        for (session = worker->sessions; session; session = session->hh.next)
+                n += quiesce_ls_unread(session) ||
+                     (all && session->class_ == DETSHARE_CLASS_LS && session->n_live && !session->waits_stop);
+        return n;
 }
 
 /* Real time after the beginning of the stop within which BE's next call must begin. */
@@ -409,7 +528,9 @@ static void quiesce_run(ds_worker *worker)
         struct dsw_quiesce *quiesce = &worker->quiesce;
 
         quiesce->running = 1;
-        quiesce->begun = 0;
+        quiesce->for_be = 0;
+        quiesce->n_calls = 0;
+        quiesce->limit = quiesce_limit(worker);
         quiesce->beside_ls = quiesce_ls_active(worker);
         quiesce->bound_ns = quiesce_bound(worker);
         quiesce->run_ns = worker->now_ns;
@@ -420,7 +541,9 @@ static void quiesce_run(ds_worker *worker)
         quiesce_chores(worker);
         quiesce->running = 0;
         quiesce->count++;
+        quiesce->stop_ns += quiesce_held_ns(worker);
         quiesce->pause_ns = quiesce_pause_ns(worker);
+        dsw_stop_cost_hits(&quiesce->cost, quiesce_hits(worker), quiesce->for_be);
 }
 
 static void quiesce_open(ds_worker *worker)
@@ -465,6 +588,9 @@ static int quiesce_move(ds_worker *worker)
         case DSW_QUIESCE_GAP:
                 if (worker->now_ns < quiesce_gap_end(worker))
                         return 0;
+                /* the next round reads the rings; its LS work, if any, comes first */
+                if (worker->now_ns < quiesce->drained_ns + QUIESCE_GAP_NS && quiesce_ls_came(worker))
+                        return 0;
                 quiesce->state = DSW_QUIESCE_EMPTYING;
                 quiesce->empty_ns = worker->now_ns;
                 ds_sched_hold(worker->sched, HELD_ALL, worker->now_ns);
@@ -480,6 +606,12 @@ static int quiesce_move(ds_worker *worker)
                 break;
         }
         return 0;
+}
+
+void dsw_quiesce_ls_begins(ds_worker *worker)
+{
+        if (worker->info->stops && worker->ls_end_ns)
+                dsw_stop_cost_gap(&worker->quiesce.cost, worker->now_ns - worker->ls_end_ns);
 }
 
 int dsw_quiesce_step(ds_worker *worker)

@@ -142,8 +142,8 @@ Test(worker_quiesce, ls_work_goes_first_for_a_while, .timeout = 60)
         wt_close(t);
 }
 
-/* Beside LS at most fifty stops a second serve BE, ten of them long; an LS client's own load does not wait for that
- * rate. */
+/* Beside LS at most fifty stops a second serve BE once the budget for delayed requests is spent; an LS client's own load
+ * does not wait for that rate. */
 Test(worker_quiesce, be_has_a_rate_beside_ls, .timeout = 60)
 {
         struct wt *t = wt_open(FUNCTIONAL);
@@ -154,6 +154,7 @@ Test(worker_quiesce, be_has_a_rate_beside_ls, .timeout = 60)
         began = device_now(t);
         before = wt_worker_stats(t).quiesces;
         for (int i = 0; i < 10; i++) {
+                t->worker->quiesce.cost.budget = -DSW_STOP_SHARE;
                 /* LS has work all the time */
                 launches(&ls, ls.null, 1);
                 id = wt_send_call(t, &ls.client, &sync);

@@ -38,6 +38,7 @@ struct dsc_status {
         uint32_t n_sms, n_tpcs, n_gpcs, n_rungs; /* numbers of SMs, TPCs, GPCs (0: unknown) and rungs of the device */
         uint32_t n_coarse_rungs;
         uint64_t device_own, ladder_bytes, ladder_ns, quiesces, quiesce_ns;
+        uint64_t quiesce_stop_ns, quiesce_hits;    /* time for which all work was held; LS requests that this delayed */
         uint64_t spin_ns;                          /* time for which the worker polls after latency-sensitive work */
         uint64_t request_spin_ns;                  /* time for which the daemon polls after a request */
         uint64_t worker_cpu_ns, supervisor_cpu_ns; /* processor time since each process started */

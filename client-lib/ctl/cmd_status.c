@@ -120,8 +120,10 @@ static int figures(const struct dsc_status *s, struct ctl_table *table)
                 s->completed, s->errors, since);
         r = r ? r : row(table, "work", value);
         if (s->quiesces) {
-                snprintf(value, sizeof(value), "%" PRIu64 " times, %.1f ms in all%s", s->quiesces,
-                        (double)s->quiesce_ns / 1e6, since);
+                snprintf(value, sizeof(value),
+                        "%" PRIu64 " times, %.1f ms, %.1f of them stopped; %" PRIu64 " LS requests delayed%s",
+                        s->quiesces, (double)s->quiesce_ns / 1e6, (double)s->quiesce_stop_ns / 1e6, s->quiesce_hits,
+                        since);
                 r = r ? r : row(table, "quiesces", value);
         }
         snprintf(value, sizeof(value), "worker %.2f s, supervisor %.2f s%s", (double)s->worker_cpu_ns / 1e9,

@@ -141,6 +141,8 @@ static void add_worker_stats(const struct ds_supervisor *supervisor, Detshare__S
         status->policy_fallback = (char *)(last->fallback[0] ? last->fallback : ds_worker_fallback(supervisor->worker));
         status->quiesces = last->quiesces;
         status->quiesce_ns = last->quiesce_ns;
+        status->quiesce_stop_ns = last->quiesce_stop_ns;
+        status->quiesce_hits = last->quiesce_hits;
         status->spin_ns = last->spin_ns;
         status->request_spin_ns = supervisor->turns.spin.limit_ns;
         status->worker_cpu_ns = last->cpu_ns;
@@ -243,6 +245,8 @@ static void note_stats(struct ds_supervisor *supervisor, const Detshare__Interna
                 .fallbacks = stats->fallbacks,
                 .quiesces = stats->quiesces,
                 .quiesce_ns = stats->quiesce_ns,
+                .quiesce_stop_ns = stats->quiesce_stop_ns,
+                .quiesce_hits = stats->quiesce_hits,
                 .spin_ns = stats->spin_ns,
                 .cpu_ns = stats->cpu_ns,
                 .migrations = stats->migrations,

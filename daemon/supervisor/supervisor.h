@@ -97,6 +97,7 @@ struct ds_options {
 /* Counters that the worker reported last. */
 struct ds_worker_figures {
         uint64_t launches, completed, errors, device_now_ns, fallbacks, quiesces, quiesce_ns;
+        uint64_t quiesce_stop_ns, quiesce_hits;
         uint64_t migrations, loans, kills, nonsense, evictions, resumed, sliced, persistent;
         uint64_t spin_ns, cpu_ns;
         uint32_t modules_transformed;

@@ -404,6 +404,8 @@ static void control_stats(ds_worker *worker, struct control_message *message)
         stats.sessions = HASH_COUNT(worker->sessions);
         stats.quiesces = worker->quiesce.count;
         stats.quiesce_ns = worker->quiesce.total_ns;
+        stats.quiesce_stop_ns = worker->quiesce.stop_ns;
+        stats.quiesce_hits = worker->quiesce.cost.n_hits;
         stats.spin_ns = worker->spin_ns;
         stats.cpu_ns = ds_process_cpu_ns();
         answer.id = message->body->id;

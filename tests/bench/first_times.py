@@ -358,26 +358,31 @@ class Bench:
         keep(f"{group.name}.service_p99_alone", p99[1])
         keep(f"{group.name}.service_p99_beside", p99[2])
 
-    def stopped_us(self):
-        """Time for which the daemon has stopped the GPU so far, us."""
+    def quiesces(self):
+        """The daemon's figures of its quiesces so far: time for which it held BE work, and of that all work, us; their
+        number; delayed requests of the service."""
         status = subprocess.run([str(self.build / "detsharectl"), "--socket", str(self.daemon.socket), "status", "--json"],
                                 stdout=subprocess.PIPE, timeout=30)
-        return json.loads(status.stdout).get("quiesce_ns", 0) / 1e3
+        figures = json.loads(status.stdout)
+        return [figures[name] / per for name, per in (("quiesce_ns", 1e3), ("quiesce_stop_ns", 1e3), ("quiesces", 1), ("quiesce_hits", 1))]
 
     def stage(self, group, runs, stage, side, turn):
         def keep(row, value):
             self.samples.add(group.name, row, stage, side, turn, value, self.device)
 
         service = self.service_start(side) if group.service else None
-        stopped_us = self.stopped_us() if service and side == "detshare" else None
+        before = self.quiesces() if service and side == "detshare" else None
         try:
             for run in runs:
                 if self.left() <= 0:
                     return
                 for row, value in self.run(side, run, self.tmp / f"{group.name}.{turn}.{side}"):
                     keep(row, value)
-            if stopped_us is not None:
-                keep(f"{group.name}.stopped", self.stopped_us() - stopped_us)
+            if before:
+                held_us, all_us, number, hits = (now - then for now, then in zip(self.quiesces(), before))
+                keep(f"{group.name}.be_held", held_us)
+                keep(f"{group.name}.all_held", all_us)
+                say(f"first_times: {group.name} {stage}: {number:.0f} stops, {hits:.0f} requests of the service delayed")
         finally:
             if service:
                 self.service_end(group, service, side, keep)

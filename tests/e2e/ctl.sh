@@ -178,7 +178,7 @@ exits 0 "serving" status
 # The worker reports its topology; a worker without topology reports at least its SMs.
 json 'len(d["gpc_tpcs"]) == d["gpcs"] == 8 and sorted(sum(d["gpc_tpcs"], [])) == list(range(8)) + list(range(9, 17)) + list(range(18, 26)) + list(range(27, 35)) + list(range(36, 66)) and d["rungs"] == 45 and d["coarse_rungs"] == 14 and d["ladder_ns"] > 0' status --json
 exits 0 "GPU .*132 SMs, .* TPCs.* rungs, own memory" status
-json 'd["sms"] == 132 and all(type(d[k]) is int for k in ("tpcs", "gpcs", "rungs", "device_own_bytes", "quiesces", "quiesce_ns", "migrations", "loans", "kills", "policy_nonsense"))' status --json
+json 'd["sms"] == 132 and all(type(d[k]) is int for k in ("tpcs", "gpcs", "rungs", "device_own_bytes", "quiesces", "quiesce_ns", "quiesce_stop_ns", "quiesce_hits", "migrations", "loans", "kills", "policy_nonsense"))' status --json
 json 'd["spin_ns"] >= 1000 and d["request_spin_ns"] in (0, 50000) and d["worker_cpu_ns"] > 0 and d["supervisor_cpu_ns"] > 0' status --json
 json 'd["simulated"] is True and d["worker_answers"] is True and d["policy"] == "fifo"' status --json
 json 'all(type(d[k]) is int for k in ("uptime_ns", "worker_pid", "sessions", "memory_total_bytes", "launches", "open_fds"))' status --json

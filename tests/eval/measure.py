@@ -560,10 +560,15 @@ def worlds_of(options, cells, state, turn):
     return ["native"] + [name for name in names if name != "native"] if first else names
 
 
+def rounds_of(options):
+    """The numbers of the rounds to measure."""
+    return range(options.first_round, options.first_round + options.rounds)
+
+
 def run(options, cells, state, folder):
     clock = Clock(options.limit, Meeting(options.meet, *options.shard))
     try:
-        for round_ in range(options.first_round, options.first_round + options.rounds):
+        for round_ in rounds_of(options):
             for name in worlds_of(options, cells, state, round_ - options.first_round):
                 clock.meeting.at(f"{round_}.{name}.begins")
                 if not run_world(cells, name, round_, state, options, folder, clock):
@@ -625,14 +630,14 @@ def cell_of(text):
 
 def check_seconds(options, cells, state):
     """Refuses phases of another length: rounds that are compared must have the same. With --requests it follows from the rates."""
-    other = set() if options.requests else state.seconds(cells, options.rounds) - {f"{options.seconds:.6f}"}
+    other = set() if options.requests else state.seconds(cells, rounds_of(options)) - {f"{options.seconds:.6f}"}
     if other:
         raise SystemExit(f"measure: {options.state} has phases of {', '.join(f'{float(s):g}' for s in sorted(other))} s in these rounds: "
                          "use the same --seconds, or another --state")
 
 
 def left_to_do(options, cells, state):
-    return sum(not state.done(r, cell, s) for r in range(1, options.rounds + 1) for cell in cells for s in options.systems)
+    return sum(not state.done(r, cell, s) for r in rounds_of(options) for cell in cells for s in options.systems)
 
 
 def main():

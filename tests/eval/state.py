@@ -94,9 +94,9 @@ class State:
         return objective_ms(self.rows, (cell.group, cell.name), program)
 
     def seconds(self, cells, rounds):
-        """Lengths of the phases of these cells in the first rounds."""
+        """Lengths of the phases of these cells in these rounds."""
         names = {(cell.group, cell.name) for cell in cells}
-        return {row["seconds"] for row in self.rows if row["seconds"] and (row["group"], row["cell"]) in names and int(row["round"]) <= rounds}
+        return {row["seconds"] for row in self.rows if row["seconds"] and (row["group"], row["cell"]) in names and int(row["round"]) in rounds}
 
     def capacity(self, program):
         return next((float(row["rate"]) for row in self.rows if row["phase"] == "capacity" and row["program"] == program and not row["error"]), None)

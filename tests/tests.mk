@@ -494,9 +494,10 @@ FRONTIER := docs/evaluation/frontier.csv.xz
 FRONTIER_DOC := docs/evaluation/frontier.md
 FRONTIER_NOTE := 'H200s, driver 580, CUDA 13.0, 2026-11-28. Three pairs were swept at loads of 25, 50 and 75%: `bert` with `bert-b64`, `resnet34` with \
 	`resnet152-train`, and `mobilenetv3` with `bert-b64`. Their round 1 has `detshare` and six fixed settings. Rounds 2 and 3, on two other H200s, have `detshare`, `native` and \
-	`static` with a half of the SMs. Round 4, on two H200s of one host, has the loads of 25 and 50%: `detshare` without an objective, `native`, and the four other fixed settings. \
-	The other pairs, and the loads of 5 and 10%, have one round with `detshare` and `native`, on the H200s of round 4. The time there ended before all its settings were measured. \
-	In round 1 at 75% the policy measured parts of the SMs (`policies/detshare/sharing.c`) less often than today.'
+	`static` with a half of the SMs. Round 4 has `detshare` without an objective, `native`, and the four other fixed settings: at 25 and 50% on two H200s of one host, and at 75% on \
+	four H200s of one host. The other pairs, and the loads of 5 and 10%, have three rounds with `detshare` and `native`. Round 1 is from the two H200s of round 4. It lacks 13 \
+	settings, because the time there ended. Rounds 2 and 3 are from the four H200s and have all settings. Round 3 also has `orion`, `multistream` and `static` with a half of the SMs: at 5 and 10%, and \
+	at 50% for `bert` and `mobilenetv3` beside `resnet152-train`. In round 1 of the three pairs at 75% the policy measured parts of the SMs (`policies/detshare/sharing.c`) less often than today.'
 .PHONY: eval-tables worth frontier
 eval-tables: ## the measurements on GPUs as pages of tables and plots, into docs/evaluation | 2 min
 	tests/eval/analyse.py $(EVAL_STATE) --tables docs/evaluation --device 'H200s, driver 580.159, CUDA 13.0, 2026-11-23'

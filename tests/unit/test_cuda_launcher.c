@@ -141,15 +141,15 @@ Test(cuda_launcher, a_refused_report_is_requested_again, .timeout = 60)
 {
         struct dt *t = open_with("always", "cuStreamWriteValue64:2:1");
         ds_device_module *module = dt_load(t, DT_PTX);
-        uint64_t tokens[40];
+        uint64_t tokens[23];
 
-        for (uint32_t i = 0; i < 40; i++) {
+        for (uint32_t i = 0; i < 23; i++) {
                 tokens[i] = poke(t, module, t->stream, DT_DEVICE_VA + i * 4, i);
                 usleep(20);
         }
-        for (uint32_t i = 0; i < 40; i++)
+        for (uint32_t i = 0; i < 23; i++)
                 dt_ok(t, tokens[i]);
-        for (uint32_t i = 0; i < 40; i++)
+        for (uint32_t i = 0; i < 23; i++)
                 cr_assert_eq(word_at(t, i), i);
         dt_close(t);
 }

@@ -137,19 +137,17 @@ static int job_begin(ds_device *device, struct cuda_stream *stream, struct cuda_
 /*
  * A report of a job's end costs the GPU 1 to 2 us between two kernels, and the caller 1 us. While an earlier job of the
  * stream still has to be reported, the jobs behind it need no report of their own: poll requests one for the rest when
- * that job has ended. Where the GPU has ended every job before the next one comes, each fourth job is reported; or each
- * sixteenth while the stream's launches wait for a launching thread, whose calls the reports would delay. The GPU
+ * that job has ended. Where the GPU has ended every job before the next one comes, each fourth job is reported. The GPU
  * reports only jobs that it has received, so only writes that were requested count here.
  */
 static int job_may_be_late(
         const ds_device *device, const struct cuda_stream *stream, const struct cuda_job *job, int tell)
 {
-        const uint64_t most = cuda_launcher_has(device, stream, stream->passed) ? LATE_MAX : LATE_IDLE;
         uint64_t n = stream->issued - stream->marked;
 
         if (tell != DS_TELL_LATE || !device->counters || job->event)
                 return 0;
-        return n + 1 < most || (n < LATE_MAX && cuda_counter(device, stream) < stream->asked);
+        return n + 1 < LATE_IDLE || (n < LATE_MAX && cuda_counter(device, stream) < stream->asked);
 }
 
 /* Submits, behind the job, the writes that report its end and its time. */

@@ -275,6 +275,11 @@ struct ds_graph_launch {
         ds_device_graph *graph;
         uint64_t deadline_ns; /* device time after the start at which the whole graph is given up; 0 = none */
         uint32_t timed;       /* as in ds_launch */
+        /*
+         * NULL: the nodes' own parameters. Otherwise the parameters of the graph's kernels, in the order of the nodes,
+         * each from a multiple of 8 bytes on; read during the call. For graphs that are always launched like this.
+         */
+        const uint8_t *params;
 };
 
 struct ds_completion {

@@ -518,6 +518,7 @@ int dsw_graph_from(struct dsw_session *session, void *file, struct dsw_graph **r
                 return DS_CUDA_OUT_OF_MEMORY;
         }
         graph->file = file;
+        graph->n_updates = UINT32_MAX; /* each launch has parameters of its own, so pieces would be wrong */
         return graph_finish(
                 session, graph, graph_begin(session, graph, header->bytes, header->n_nodes, ret_why), ret, ret_why);
 }
@@ -803,6 +804,13 @@ static void part_fill(const struct dsw_graph *graph, uint32_t index, struct dsw_
         dsw_op_set_session(part);
 }
 
+/* Gives a launch its parameters of the launch of the graph, which is in the caller's memory until it ends. */
+static void part_take_params(struct dsw_op *whole, struct dsw_op *part)
+{
+        part->op.launch.params = whole->op.whole.params + whole->graph_params;
+        whole->graph_params += DS_ALIGN_UP(part->op.launch.params_size, 8u);
+}
+
 /* Makes an operation that launches a piece as a small graph. The scheduler can unfold it into single nodes in turn. */
 static void part_fill_piece(struct dsw_op *whole, const struct dsw_piece *piece, struct dsw_op *part)
 {
@@ -839,6 +847,8 @@ int dsw_graph_unfold(void *user, struct ds_op *op, struct ds_op **ret)
                 part_fill_piece(whole, piece, part);
         else
                 part_fill(graph, whole->graph_next++, part);
+        if (whole->op.whole.params)
+                part_take_params(whole, part);
         *ret = &part->op;
         return 1;
 }

@@ -164,6 +164,7 @@ struct dsw_op {
         int ls;                        /* 1: counted in ls_live */
         struct dsw_graph *graph;       /* GRAPH: the graph, with a reference */
         uint32_t graph_next;           /* GRAPH: index of the next node to be submitted */
+        uint32_t graph_params;         /* GRAPH with parameters of its own: offset of that node's */
         const struct dsw_piece *piece; /* GRAPH: piece to run, owned by the graph; NULL = all nodes */
         enum dsw_outside outside;
         enum dsw_due due;

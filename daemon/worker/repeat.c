@@ -11,6 +11,7 @@
 #define REPEAT_LOOK_LEAST 96u /* with fewer, the client is not far enough ahead */
 #define REPEAT_LEAST 16u      /* fewest launches of a repeat */
 #define REPEAT_SLOTS 256u     /* most ring slots of a repeat */
+#define REPEAT_PARAMS 16384u  /* most bytes of a repeat's arguments */
 #define REPEAT_SEEN 8u        /* times that a repetition is seen before its graph is made */
 #define REPEAT_SEEN_MAX 4096u /* the same, after repeats that were hardly used */
 #define REPEAT_PAYS 64u       /* launches of the graph after which it was worth its stop */
@@ -24,6 +25,7 @@ struct dsw_repeat {
         struct dsw_stream *stream;
         struct dsw_graph *graph; /* NULL: not made yet */
         uint32_t n, slots;       /* launches, and ring slots of their records */
+        uint32_t params_bytes;   /* their arguments, each from a multiple of 8 bytes on */
         uint32_t seen, missed;   /* missed: launches since the repeat was met last */
         uint32_t used;           /* launches of the graph */
         uint8_t waits;           /* 1: the next stop builds the graph */
@@ -53,20 +55,36 @@ static const uint8_t *next_launch(const struct dsw_stream *stream, uint64_t *at,
         return NULL;
 }
 
-/* Slots from the ring's head to the end of records that equal the repeat's; 0: they differ, or are not all there. */
-static uint64_t repeat_match(const struct dsw_repeat *repeat, uint64_t limit)
+/* Whether two records differ in no more than their arguments. */
+static int records_alike(const uint8_t *a, uint32_t a_size, const uint8_t *b, uint32_t b_size)
+{
+        return a_size == b_size && !memcmp(a + sizeof(struct ds_record), b + sizeof(struct ds_record),
+                                           sizeof(struct ds_record_launch) - sizeof(struct ds_record));
+}
+
+static uint32_t params_room(uint32_t record_size)
+{
+        return DS_ALIGN_UP(record_size - (uint32_t)sizeof(struct ds_record_launch), 8u);
+}
+
+/* Slots from the ring's head to the end of records that are like the repeat's; 0: they differ, or are not all there.
+ * Copies their arguments to `params`: the client can change the records. */
+static uint64_t repeat_match(const struct dsw_repeat *repeat, uint64_t limit, uint8_t *params)
 {
         const uint64_t head = repeat->stream->session->head;
         const uint8_t *copy = repeat->records;
         uint64_t at = head;
 
+        memset(params, 0, repeat->params_bytes);
         for (uint32_t i = 0; i < repeat->n; i++) {
                 const struct ds_record *record = (const void *)copy;
                 uint32_t size;
                 const uint8_t *slot = next_launch(repeat->stream, &at, limit, &size);
 
-                if (!slot || size != record->size || memcmp(slot, copy, size))
+                if (!slot || !records_alike(slot, size, copy, record->size))
                         return 0;
+                memcpy(params, slot + sizeof(struct ds_record_launch), size - sizeof(struct ds_record_launch));
+                params += params_room(size);
                 copy += (size_t)dsw_record_slots(size) * DS_RING_SLOT;
         }
         return at - head;
@@ -82,7 +100,7 @@ struct look {
 
 static int look_same(const struct look *look, uint32_t a, uint32_t b)
 {
-        return look->sizes[a] == look->sizes[b] && !memcmp(look->slots[a], look->slots[b], look->sizes[a]);
+        return records_alike(look->slots[a], look->sizes[a], look->slots[b], look->sizes[b]);
 }
 
 /* Number of launches after which all others repeat; 0: they do not. */
@@ -128,14 +146,17 @@ static uint64_t look_expected_ns(struct dsw_session *session, const struct look 
 static uint32_t look_launches(struct dsw_session *session, const struct look *look, uint32_t period)
 {
         const uint64_t ns = look_expected_ns(session, look, period);
-        uint32_t slots = 0, times;
+        uint32_t slots = 0, params = 0, times;
 
         if (!ns)
                 return 0;
-        for (uint32_t i = 0; i < period; i++)
+        for (uint32_t i = 0; i < period; i++) {
                 slots += dsw_record_slots(look->sizes[i]);
+                params += params_room(look->sizes[i]);
+        }
         times = (uint32_t)DS_MIN((uint64_t)DSW_REPEAT_LAUNCHES / period, session->worker->repeat_ns / ns);
         times = DS_MIN(times, REPEAT_SLOTS / slots);
+        times = DS_MIN(times, REPEAT_PARAMS / DS_MAX(params, 1u));
         return times * period < REPEAT_LEAST ? 0 : times * period;
 }
 
@@ -160,6 +181,7 @@ static struct dsw_repeat *repeat_new(struct dsw_stream *stream, const struct loo
                 memcpy(at, look->slots[i], look->sizes[i]);
                 memcpy(at, &head, sizeof(head));
                 at += (size_t)dsw_record_slots(look->sizes[i]) * DS_RING_SLOT;
+                repeat->params_bytes += params_room(look->sizes[i]);
         }
         repeat->stream = stream;
         repeat->n = n;
@@ -203,9 +225,13 @@ static void *repeat_file(const struct dsw_repeat *repeat)
         const uint64_t more = sizeof(struct ds_graph_node) + 2 * sizeof(uint32_t);
         const uint64_t most = sizeof(struct ds_graph_file) + repeat->n * more + repeat->slots * (uint64_t)DS_RING_SLOT;
         const uint8_t *copy = repeat->records;
-        uint8_t *file = ds_alloc0(1, most), *at = file + sizeof(struct ds_graph_file);
+        struct ds_graph_file header = {.version = DS_WIRE_VERSION, .n_nodes = repeat->n};
+        uint8_t *file = ds_alloc0(1, most), *at;
 
-        for (uint32_t i = 0; file && i < repeat->n; i++) {
+        if (!file)
+                return NULL;
+        at = file + sizeof(header);
+        for (uint32_t i = 0; i < repeat->n; i++) {
                 const struct ds_record *record = (const void *)copy;
                 struct ds_graph_node node = {
                         .size = (uint32_t)(more + DS_ALIGN_UP(record->size, 8u)),
@@ -221,11 +247,8 @@ static void *repeat_file(const struct dsw_repeat *repeat)
                 at += node.size;
                 copy += (size_t)dsw_record_slots(record->size) * DS_RING_SLOT;
         }
-        if (file) {
-                struct ds_graph_file header = {DS_WIRE_VERSION, repeat->n, (uint64_t)(at - file)};
-
-                memcpy(file, &header, sizeof(header));
-        }
+        header.bytes = (uint64_t)(at - file);
+        memcpy(file, &header, sizeof(header));
         return file;
 }
 
@@ -324,28 +347,49 @@ static int session_may(const struct dsw_session *session)
                !session->memory.later && ds_sched_class_alone(session->sched);
 }
 
-/* Submits the graph as one operation. 0: there is no room. */
-static int repeat_submit(struct dsw_repeat *repeat)
+/* Submits the graph with these arguments as one operation. 0: there is no room. */
+static int repeat_submit(struct dsw_repeat *repeat, const uint8_t *params)
 {
         struct dsw_stream *stream = repeat->stream;
         struct dsw_op *op;
         uint64_t seq;
 
-        if (!dsw_op_room(stream->session, stream, 0))
+        if (!dsw_op_room(stream->session, stream, repeat->params_bytes))
                 return 0;
-        op = dsw_op_new(stream->session, DS_OP_GRAPH, 0);
+        op = dsw_op_new(stream->session, DS_OP_GRAPH, repeat->params_bytes);
         if (!op)
                 return 0;
         op->op.more = repeat->n - 1;
         dsw_graph_attach(stream->session, repeat->graph, op);
+        op->op.whole.params = op->large_size ? op->large_params : op->params;
+        memcpy(op->large_size ? op->large_params : op->params, params, repeat->params_bytes);
         return !dsw_op_submit(stream, op, &seq);
+}
+
+/* Takes the repeat's launches if they are all there. Not inlined: other records must not pay for the large frame. */
+__attribute__((noinline)) static uint64_t repeat_take(struct dsw_repeat *repeat, uint64_t limit)
+{
+        struct dsw_stream *stream = repeat->stream;
+        uint8_t params[REPEAT_PARAMS];
+        uint64_t slots = repeat_match(repeat, limit, params);
+
+        if (!slots) {
+                if (++repeat->missed >= REPEAT_MISSES)
+                        repeat_give_up(repeat);
+                return 0;
+        }
+        repeat->missed = 0;
+        if (!repeat_ready(repeat) || !repeat_submit(repeat, params))
+                return 0;
+        repeat->used += repeat->used < UINT32_MAX;
+        if (repeat->used == REPEAT_PAYS)
+                stream->session->repeat_seen = stream->repeat_pause = 0;
+        return slots;
 }
 
 uint64_t dsw_repeat_take(struct dsw_stream *stream, uint64_t limit, uint32_t *ret_launches)
 {
         struct dsw_session *session = stream->session;
-        struct dsw_repeat *repeat = stream->repeat;
-        uint64_t slots;
 
         if (stream->repeat_wait) {
                 stream->repeat_wait--;
@@ -353,24 +397,12 @@ uint64_t dsw_repeat_take(struct dsw_stream *stream, uint64_t limit, uint32_t *re
         }
         if (!session_may(session))
                 return 0;
-        if (!repeat) {
+        if (!stream->repeat) {
                 repeat_look(stream, limit);
                 return 0;
         }
-        if (limit - session->head < repeat->slots)
+        if (limit - session->head < stream->repeat->slots)
                 return 0;
-        slots = repeat_match(repeat, limit);
-        if (!slots) {
-                if (++repeat->missed >= REPEAT_MISSES)
-                        repeat_give_up(repeat);
-                return 0;
-        }
-        repeat->missed = 0;
-        if (!repeat_ready(repeat) || !repeat_submit(repeat))
-                return 0;
-        repeat->used += repeat->used < UINT32_MAX;
-        if (repeat->used == REPEAT_PAYS)
-                session->repeat_seen = stream->repeat_pause = 0;
-        *ret_launches = repeat->n;
-        return slots;
+        *ret_launches = stream->repeat->n;
+        return repeat_take(stream->repeat, limit);
 }

@@ -2,16 +2,18 @@
 /*
  * Launches that repeat: launched as a graph
  *
- * A program's loop submits the same launches again and again: the same kernels, grids and arguments in the same order.
- * A launch costs the worker and the driver several microseconds, and a graph of many launches hardly more than one of
- * them. So if a client is ahead of the worker, the worker looks for such a repetition in the records that are waiting,
- * keeps a copy of one or several repetitions (a *repeat*), makes a graph of them, and from then on takes records that
- * equal the copy all at once, as one operation.
+ * A program's loop submits the same launches again and again: the same kernels with the same grids in the same order,
+ * often with other arguments. A launch costs the worker and the driver several microseconds. A graph of many launches
+ * costs hardly more than one of them, and new arguments for one of its nodes a tenth. So if a client is ahead of the
+ * worker, the worker looks for such a repetition in the records that are waiting, keeps a copy of one or several
+ * repetitions (a *repeat*), makes a graph of them, and from then on takes records that are like the copy all at once,
+ * as one operation with their arguments.
  *
- * Guarantees: the GPU executes exactly the launches of the records, in their order, because every byte of the records is
- * compared, and each node of the graph depends on the node before it. No record waits here for another one: if fewer
- * records are waiting than the repeat has, or others, they are handled one by one. The client sees no difference: each
- * launch keeps its sequence number, and the operation has that of its last launch.
+ * Guarantees: the GPU executes exactly the launches of the records, in their order, because all fields of a record but
+ * its arguments must equal the copy's, the operation has all arguments, and each node of the graph depends on the node
+ * before it. No record waits here for another one: if fewer records are waiting than the repeat has, or others, they are
+ * handled one by one. The client sees no difference: each launch keeps its sequence number, and the operation has that
+ * of its last launch.
  *
  * Only sessions without the other class beside them are treated like this, so a policy that divides the GPU still sees
  * every launch. A repeat takes at most DSW_REPEAT_NS on the GPU: for longer kernels, launching is not the limit. Building
@@ -27,7 +29,7 @@ struct dsw_stream;
 
 #define DSW_REPEAT_LAUNCHES 64u /* most launches of a repeat */
 #define DSW_REPEAT_RING 16u     /* slots in the ring with fewer of which there is nothing to take */
-#define DSW_REPEAT_NS 300000u   /* longest expected time of a repeat on the GPU, ns */
+#define DSW_REPEAT_NS 500000u   /* longest expected time of a repeat on the GPU, ns */
 
 /*
  * Takes the records of a whole repeat from the ring's head, before `limit` (a position in the ring). The head is a

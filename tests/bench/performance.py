@@ -178,7 +178,7 @@ def launches(page):
     own = chosen(figures, "launch", "clients_", "changing_", "elapsed_")
     if own:
         page.title("Launches and events")
-        page.say("A launch is an empty kernel of one block. In the figures of a rate, each client launches kernels without waiting, and one synchronisation ends them. Launches that repeat are launched as graphs (`daemon/worker/repeat.h`); launches with another argument each are not.")
+        page.say("A launch is an empty kernel of one block. In the figures of a rate, each client launches kernels without waiting, and one synchronisation ends them. Where the same kernels are launched again and again, with the same arguments or others, DetShare launches them as graphs (`daemon/worker/repeat.h`).")
         page.figures(own, "launches.svg", "Launches and events")
         page.command([part for part in ("figures", "clients") if page.data.figures(part)], "tests/bench/gpu.sh build figures clients")
 

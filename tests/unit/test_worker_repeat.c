@@ -80,6 +80,16 @@ static void check_line(struct wt *t, struct side *side, struct line *line, uint3
         line->submitted += line->stream == 0;
 }
 
+static uint64_t chance_state = 0x9e3779b97f4a7c15ull;
+
+static uint32_t chance(uint32_t n)
+{
+        chance_state ^= chance_state << 13;
+        chance_state ^= chance_state >> 7;
+        chance_state ^= chance_state << 17;
+        return (uint32_t)(chance_state % n);
+}
+
 /* Long loops are launched as graphs, with the same result and the same numbers. */
 Test(worker_repeat, a_loop, .timeout = 60)
 {
@@ -102,6 +112,47 @@ Test(worker_repeat, a_loop, .timeout = 60)
         wt_close(t);
 }
 
+/* Each launch has another argument. */
+Test(worker_repeat, arguments, .timeout = 60)
+{
+        struct wt *t = open_counting();
+        struct side be = side_open(t, 1, DETSHARE__CLASS__BE);
+        struct line line = {0};
+
+        for (uint32_t i = 0; i < 20000; i++)
+                push_step(t, &be, &line, 0, i);
+        check_line(t, &be, &line, 0);
+        cr_assert_gt(whole, 100);
+        for (uint32_t i = 0; i < 20000; i++) /* some of them */
+                push_step(t, &be, &line, 0, i % 7 ? 5 : i);
+        check_line(t, &be, &line, 0);
+        wt_client_close(t, &be.client);
+        wt_close(t);
+}
+
+/* A graph that was queued as a whole runs in parts, with its arguments, if an LS session comes before it starts. */
+Test(worker_repeat, an_ls_session_comes, .timeout = 60)
+{
+        struct wt *t = open_counting();
+        struct side be = side_open(t, 1, DETSHARE__CLASS__BE);
+        struct wt_client ls;
+        struct line line = {0};
+        uint32_t before;
+
+        for (uint32_t i = 0; i < 12000; i++)
+                push_step(t, &be, &line, 0, i);
+        check_line(t, &be, &line, 0);
+        before = whole;
+        for (uint32_t i = 0; i < 12000; i++)
+                push_step(t, &be, &line, 0, i);
+        cr_assert_gt(whole, before, "there is an instance");
+        ls = wt_client(t, 2, DETSHARE__CLASS__LS);
+        check_line(t, &be, &line, 0);
+        wt_client_close(t, &ls);
+        wt_client_close(t, &be.client);
+        wt_close(t);
+}
+
 /* Loops that a policy may want to divide, and launches that do not repeat, are launched one by one. */
 Test(worker_repeat, not_these, .timeout = 60)
 {
@@ -109,10 +160,15 @@ Test(worker_repeat, not_these, .timeout = 60)
         struct side be = side_open(t, 1, DETSHARE__CLASS__BE), ls;
         struct line line = {0}, theirs = {0};
 
-        for (uint32_t i = 0; i < 5000; i++)
-                push_step(t, &be, &line, 0, i);
+        for (uint32_t i = 0; i < 5000; i++) {
+                if (chance(2))
+                        push_step(t, &be, &line, 0, 7);
+                room(t, &be);
+                wt_push_launch(&be.client, 0, be.null, 1, 1 + chance(9), NULL, 0);
+                line.submitted++;
+        }
         check_line(t, &be, &line, 0);
-        cr_assert_eq(whole, 0, "each launch is different");
+        cr_assert_eq(whole, 0, "no order repeats");
         ls = side_open(t, 2, DETSHARE__CLASS__LS);
         push_loop(t, &be, &line, 0, 2, 700);
         push_loop(t, &ls, &theirs, 0, 2, 700);
@@ -155,16 +211,6 @@ Test(worker_repeat, a_module_goes, .timeout = 60)
         push_loop(t, &be, &line, 0, 5, 2000);
         wt_client_close(t, &be.client); /* in the middle */
         wt_close(t);
-}
-
-static uint64_t chance_state = 0x9e3779b97f4a7c15ull;
-
-static uint32_t chance(uint32_t n)
-{
-        chance_state ^= chance_state << 13;
-        chance_state ^= chance_state >> 7;
-        chance_state ^= chance_state << 17;
-        return (uint32_t)(chance_state % n);
 }
 
 /* Loops of random periods and lengths, interrupted by other work, on several streams that wait for each other. */

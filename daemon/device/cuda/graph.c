@@ -41,6 +41,7 @@ struct cuda_instance {
         CUgraph graph;
         CUgraphExec exec;
         CUgraphNode *nodes; /* the driver's nodes, in the order of the graph's nodes */
+        uint8_t *params;    /* the kernels' parameters in the driver, as in ds_graph_launch; NULL: the nodes' own */
         uint32_t n;
         struct cuda_instance *next;
 };
@@ -48,6 +49,7 @@ struct cuda_instance {
 struct ds_device_graph {
         const struct ds_device_node *nodes; /* memory of the owner, valid until graph_free */
         uint32_t n, n_kernels;
+        uint32_t params_bytes;            /* size of ds_graph_launch.params, bytes */
         const ds_device_kernel **kernels; /* kernels of its launches, with references to their modules */
         int asserts, owned;
         /* launches that have not completed; launches among them that the GPU has not received */
@@ -72,6 +74,7 @@ static void instance_free(ds_device *device, struct cuda_instance *instance)
         }
         device->graph_nodes -= instance->n;
         ds_free(instance->nodes);
+        ds_free(instance->params);
         ds_free(instance);
 }
 
@@ -375,6 +378,12 @@ static void graph_release(ds_device *device, ds_device_graph *graph)
         ds_free(graph);
 }
 
+/* Bytes of a node in ds_graph_launch.params. */
+static uint32_t params_room(const struct ds_device_node *node)
+{
+        return node->kind == DS_NODE_LAUNCH ? DS_ALIGN_UP(cuda_kernel_info(node->launch.kernel)->params_size, 8u) : 0;
+}
+
 static void graph_keep_kernels(ds_device_graph *graph)
 {
         for (uint32_t i = 0; i < graph->n; i++) {
@@ -385,6 +394,7 @@ static void graph_keep_kernels(ds_device_graph *graph)
                 cuda_kernel_get(kernel);
                 graph->kernels[graph->n_kernels++] = kernel;
                 graph->asserts |= cuda_kernel_asserts(kernel);
+                graph->params_bytes += params_room(&graph->nodes[i]);
         }
 }
 
@@ -603,6 +613,53 @@ int cuda_graph_change(ds_device *device, uint32_t id, ds_device_graph *graph, co
                 if (graph->at[rung])
                         instance_change(device, graph, rung, at, nodes, n);
         return r;
+}
+
+/* The instance's copy of the parameters that the driver has; NULL: there is no memory. */
+static uint8_t *instance_params(struct cuda_instance *instance, const ds_device_graph *graph)
+{
+        uint8_t *at;
+
+        if (instance->params)
+                return instance->params;
+        at = instance->params = ds_alloc0(1, DS_MAX(graph->params_bytes, 1u));
+        for (uint32_t i = 0; at && i < graph->n; i++) {
+                const struct ds_device_node *node = &graph->nodes[i];
+
+                if (node->kind == DS_NODE_LAUNCH && params_room(node))
+                        memcpy(at, node->launch.params, cuda_kernel_info(node->launch.kernel)->params_size);
+                at += params_room(node);
+        }
+        return instance->params;
+}
+
+uint32_t cuda_graph_params_bytes(const ds_device_graph *graph)
+{
+        return graph->params_bytes;
+}
+
+CUresult cuda_graph_set_params(ds_device *device, ds_device_graph *graph, uint32_t rung, const uint8_t *params)
+{
+        struct cuda_instance *instance = graph->at[rung];
+        uint8_t *known = graph->nodes ? instance_params(instance, graph) : NULL;
+        CUresult result = known ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+
+        for (uint32_t i = 0; !result && i < graph->n; i++) {
+                const uint32_t room = params_room(&graph->nodes[i]);
+                struct ds_device_node node;
+
+                if (room && memcmp(known, params, room) != 0) {
+                        node = graph->nodes[i];
+                        node.launch.params = params;
+                        result = instance_set(device, instance, i, &node, device->rungs[rung]->context);
+                        memcpy(known, params, room);
+                }
+                known += room;
+                params += room;
+        }
+        if (result) /* some nodes may have new parameters, and others none */
+                instance_goes(device, DS_TAKE_PTR(graph->at[rung]));
+        return result;
 }
 
 /* --- work for a quiesce ------------------------------------------------------------------------------------------- */

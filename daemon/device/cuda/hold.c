@@ -111,11 +111,16 @@ int cuda_hold_memset(
 int cuda_hold_graph(
         ds_device *device, struct cuda_stream *stream, struct cuda_job *job, const struct ds_graph_launch *launch)
 {
-        struct cuda_held *held = held_new(device, stream, HELD_GRAPH, job, 0);
+        const uint32_t size = launch->params ? cuda_graph_params_bytes(launch->graph) : 0;
+        struct cuda_held *held = held_new(device, stream, HELD_GRAPH, job, size);
 
         if (!held)
                 return ds_error_origin(-ENOMEM);
         held->graph = *launch;
+        if (launch->params) {
+                memcpy(held->params, launch->params, size);
+                held->graph.params = held->params;
+        }
         return 0;
 }
 

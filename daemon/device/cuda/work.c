@@ -483,14 +483,20 @@ int cuda_issue_memset(
 int cuda_issue_graph(
         ds_device *device, struct cuda_stream *stream, struct cuda_job *job, const struct ds_graph_launch *launch)
 {
-        CUgraphExec exec = cuda_graph_exec(launch->graph, stream->id / CUDA_STREAMS_PER_RUNG);
+        const uint32_t rung = stream->id / CUDA_STREAMS_PER_RUNG;
+        CUgraphExec exec = cuda_graph_exec(launch->graph, rung);
+        CUresult result = CUDA_SUCCESS;
         int r;
 
         assert(exec);
         cuda_launcher_settle(device, stream);
         r = job_begin(device, stream, job, launch->timed);
+        if (!r && launch->params)
+                result = cuda_graph_set_params(device, launch->graph, rung, launch->params);
+        if (!r && !result)
+                result = CU(device, cuGraphLaunch)(exec, stream->stream);
         if (!r)
-                r = job_end(device, stream, job, CU(device, cuGraphLaunch)(exec, stream->stream));
+                r = job_end(device, stream, job, result);
         if (!r)
                 cuda_graph_given(launch->graph);
         return r;

@@ -163,21 +163,27 @@ static enum dsw_stop_kind quiesce_next_kind(const ds_worker *worker)
         return quiesce_kind(worker->quiesce.waiting);
 }
 
+/* Whether a further call in this stop is worth its risk. `lasted`: real time since the begin of the stop. */
+static int quiesce_is_worth(const ds_worker *worker, enum dsw_stop_kind kind, uint64_t lasted)
+{
+        const struct dsw_quiesce *quiesce = &worker->quiesce;
+        const uint64_t idle = quiesce->run_ns - quiesce_idle_since(worker) + lasted;
+
+        return dsw_stop_cost_moment(&quiesce->cost, kind, idle, quiesce->limit) == idle;
+}
+
 /* Whether another call of a BE session would probably delay LS, or for too long. */
 static int quiesce_run_is_long(const struct dsw_session *session)
 {
         ds_worker *worker = session->worker;
         const struct dsw_quiesce *quiesce = &worker->quiesce;
-        uint64_t lasted = worker->wall_ns() - quiesce->run_wall_ns, idle;
+        const uint64_t lasted = worker->wall_ns() - quiesce->run_wall_ns;
 
         if (session->class_ == DETSHARE_CLASS_LS || !quiesce->n_calls)
                 return 0;
         if (lasted > quiesce->bound_ns || (quiesce->bound_ns != UINT64_MAX && quiesce_ls_came(worker)))
                 return 1;
-        if (!quiesce->beside_ls)
-                return 0;
-        idle = quiesce->run_ns - quiesce_idle_since(worker) + lasted;
-        return dsw_stop_cost_moment(&quiesce->cost, quiesce_kind(session), idle, quiesce->limit) != idle;
+        return quiesce->beside_ls && !quiesce_is_worth(worker, quiesce_kind(session), lasted);
 }
 
 int dsw_quiesce_may(struct dsw_session *session)
@@ -420,6 +426,8 @@ static int quiesce_chores_may(const ds_worker *worker, int press, uint32_t n_don
                 return 0;
         if (!quiesce->beside_ls)
                 return lasted < quiesce->bound_ns;
+        if (!press && !quiesce_is_worth(worker, DSW_STOP_CHORE, lasted))
+                return 0;
         if (quiesce_n_chores(worker) > QUIESCE_CHORES_MANY)
                 return now - since_wall_ns < QUIESCE_MANY_NS;
         return lasted < (press ? QUIESCE_RUN_NS : QUIESCE_SHORT_NS);
@@ -434,9 +442,14 @@ static void quiesce_chores(ds_worker *worker)
         const int may = quiesce->beside_ls || press || quiesce_chores_are_few(worker) || !quiesce->n_calls;
         uint32_t n_done = 0;
 
-        while (may && quiesce_n_chores(worker) && quiesce_chores_may(worker, press, n_done, since_wall_ns) &&
-                quiesce_chore_do(worker))
+        while (may && quiesce_n_chores(worker) && quiesce_chores_may(worker, press, n_done, since_wall_ns)) {
+                const uint64_t begin_wall_ns = worker->wall_ns();
+
+                if (!quiesce_chore_do(worker))
+                        break;
+                dsw_stop_cost_call(&quiesce->cost, DSW_STOP_CHORE, worker->wall_ns() - begin_wall_ns);
                 n_done++;
+        }
         dsw_settle(worker);
         quiesce->for_be |= n_done != 0;
         quiesce->chores_go_on = 0;

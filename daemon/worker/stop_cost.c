@@ -18,11 +18,49 @@ void dsw_stop_cost_gap(struct dsw_stop_cost *cost, uint64_t ns)
         cost->budget = DS_MIN(cost->budget + 1, (int64_t)BUDGET_MAX);
 }
 
+static uint32_t known_lengths(const struct dsw_stop_lengths *lengths)
+{
+        return DS_MIN(lengths->n, DSW_STOP_LENGTHS);
+}
+
+static void lengths_sort(struct dsw_stop_lengths *lengths)
+{
+        const uint32_t n = known_lengths(lengths);
+        uint64_t *sorted = lengths->sorted_ns, sum = 0;
+
+        for (uint32_t i = 0, at; i < n; i++) {
+                for (at = i; at && sorted[at - 1] > lengths->ns[i]; at--)
+                        sorted[at] = sorted[at - 1];
+                sorted[at] = lengths->ns[i];
+                sum += lengths->ns[i];
+        }
+        lengths->mean_ns = sum / n;
+}
+
+/* Number of known lengths of at least ns. */
+static uint32_t lengths_from(const struct dsw_stop_lengths *lengths, uint64_t ns)
+{
+        uint32_t low = 0, high = known_lengths(lengths);
+
+        if (ns > lengths->sorted_ns[high - 1])
+                return 0;
+        while (low < high) {
+                uint32_t middle = (low + high) / 2;
+
+                if (lengths->sorted_ns[middle] < ns)
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        return known_lengths(lengths) - low;
+}
+
 void dsw_stop_cost_call(struct dsw_stop_cost *cost, enum dsw_stop_kind kind, uint64_t ns)
 {
         struct dsw_stop_lengths *lengths = &cost->lengths[kind];
 
         lengths->ns[lengths->n++ % DSW_STOP_LENGTHS] = ns;
+        lengths_sort(lengths);
 }
 
 void dsw_stop_cost_hits(struct dsw_stop_cost *cost, uint32_t n, int charged)
@@ -37,33 +75,25 @@ static uint32_t known_gaps(const struct dsw_stop_cost *cost)
         return (uint32_t)DS_MIN(cost->n_gaps, (uint64_t)DSW_STOP_GAPS);
 }
 
-/* Number of known gaps with a length in (above, upto]. */
-static uint32_t gaps_between(const struct dsw_stop_cost *cost, uint64_t above, uint64_t upto)
-{
-        uint32_t n = 0;
-
-        for (uint32_t i = 0; i < known_gaps(cost); i++)
-                n += cost->gaps_ns[i] > above && cost->gaps_ns[i] <= upto;
-        return n;
-}
-
 uint32_t dsw_stop_cost_risk(const struct dsw_stop_cost *cost, enum dsw_stop_kind kind, uint64_t idle_ns)
 {
-        const struct dsw_stop_lengths *lengths = &cost->lengths[kind];
-        const uint32_t n = DS_MAX(DS_MIN(lengths->n, DSW_STOP_LENGTHS), 1u);
-        uint64_t sum = 0, gaps;
+        static const struct dsw_stop_lengths unknown = {
+                .ns = {LENGTH_UNKNOWN_NS}, .sorted_ns = {LENGTH_UNKNOWN_NS}, .mean_ns = LENGTH_UNKNOWN_NS, .n = 1};
+        const struct dsw_stop_lengths *lengths = cost->lengths[kind].n ? &cost->lengths[kind] : &unknown;
+        uint64_t longer = 0, met = 0, doubled;
 
         if (known_gaps(cost) < DSW_STOP_GAPS_MIN)
                 return 1000;
-        gaps = 1 + GAPS_PER_UNKNOWN * gaps_between(cost, idle_ns, UINT64_MAX);
-        for (uint32_t i = 0; i < n; i++) {
-                uint64_t ns = lengths->n ? lengths->ns[i] : LENGTH_UNKNOWN_NS;
-
-                /* the second term is the gap of an unknown service */
-                sum += 1000 * (uint64_t)GAPS_PER_UNKNOWN * gaps_between(cost, idle_ns, idle_ns + ns) +
-                       1000 * ns / (idle_ns + ns + 1);
+        for (uint32_t i = 0; i < known_gaps(cost); i++) {
+                if (cost->gaps_ns[i] <= idle_ns)
+                        continue;
+                longer++;
+                met += lengths_from(lengths, cost->gaps_ns[i] - idle_ns);
         }
-        return (uint32_t)(sum / (gaps * n));
+        /* the gap of an unknown service */
+        doubled = 1000 * lengths->mean_ns / (idle_ns + lengths->mean_ns + 1);
+        return (uint32_t)((1000 * GAPS_PER_UNKNOWN * met / known_lengths(lengths) + doubled) /
+                          (GAPS_PER_UNKNOWN * longer + 1));
 }
 
 int dsw_stop_cost_limit(const struct dsw_stop_cost *cost)

@@ -21,6 +21,8 @@
  * saved hits. So of N requests in a row, stops of this kind delay at most N / DSW_STOP_SHARE + DSW_STOP_SAVED: fewer
  * than 1 in 100 of 1,600 requests, whatever the service's arrivals are.
  *
+ * The worker asks in each round of its loop while a session waits, so the answer takes a fraction of a microsecond.
+ *
  * Not guaranteed: a program that pauses within a request for longer than DSW_STOP_QUIET_NS has several requests here.
  * Several LS sessions are one service here: LS is idle only while all of them are.
  */
@@ -43,11 +45,14 @@ enum dsw_stop_kind {
         DSW_STOP_MODULE,
         DSW_STOP_KERNEL,
         DSW_STOP_OTHER,
+        DSW_STOP_CHORE, /* a piece of background work */
         _DSW_STOP_KIND_MAX,
 };
 
 struct dsw_stop_lengths {
         uint64_t ns[DSW_STOP_LENGTHS];
+        uint64_t sorted_ns[DSW_STOP_LENGTHS]; /* the same, shortest first */
+        uint64_t mean_ns;
         uint32_t n; /* calls so far */
 };
 

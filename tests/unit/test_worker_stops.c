@@ -186,7 +186,7 @@ static uint64_t loads_beside(const char *name, uint64_t rate_ns, uint64_t n, uin
         return took;
 }
 
-Test(worker_stops, beside_a_periodic_service, .timeout = 60)
+Test(worker_stops, beside_a_periodic_service, .timeout = 300)
 {
         uint64_t n, delayed, took = loads_beside("a pause of 2 ms between requests", 0, LOADS, &delayed, &n);
 
@@ -194,7 +194,7 @@ Test(worker_stops, beside_a_periodic_service, .timeout = 60)
         cr_assert_lt(delayed, n / 100);
 }
 
-Test(worker_stops, beside_requests_at_random_times, .timeout = 60)
+Test(worker_stops, beside_requests_at_random_times, .timeout = 300)
 {
         uint64_t n, delayed, took;
 
@@ -206,7 +206,7 @@ Test(worker_stops, beside_requests_at_random_times, .timeout = 60)
 }
 
 /* A program that never ceases to load delays fewer than 1 in 100 requests, too. */
-Test(worker_stops, without_end, .timeout = 60)
+Test(worker_stops, without_end, .timeout = 300)
 {
         uint64_t n, delayed;
 

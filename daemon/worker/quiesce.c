@@ -21,7 +21,8 @@
  *    few of the last requests met a stop. A program that starts needs hundreds of stops, one per library's code, most
  *    of 0.1 ms. Beside most services they follow each other at once, in the idle time between requests;
  *  - 200 d after the last stop, at least 20 ms and at most 2 s. LS is held for at most 0.5 % of the time, so about 1 in
- *    200 requests meets a stop, whatever the service does. BE progresses even if LS is always busy.
+ *    200 requests arrives during a stop. So BE progresses even if LS is always busy; then each stop delays the request
+ *    that runs, too.
  *
  * A stop of the second kind also waits for a good moment: until its risk is at most as high as right after a request.
  *

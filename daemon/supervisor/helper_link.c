@@ -76,6 +76,7 @@ struct ds_helper {
         struct reader readers[READERS_MAX];
         uint64_t last_id, pass;
         int said; /* 1: a helper has logged which compiler it uses */
+        ds_image_memory *memory;
         struct ds_helper_figures figures;
 };
 
@@ -90,6 +91,10 @@ int ds_helper_new(struct ds_supervisor *supervisor, ds_helper **ret)
 
         if (!helper)
                 return ds_error_origin(-ENOMEM);
+        if (ds_image_memory_new(ds_image_memory_room(), &helper->memory)) {
+                ds_free(helper);
+                return ds_error_origin(-ENOMEM);
+        }
         helper->supervisor = supervisor;
         TAILQ_INIT(&helper->jobs);
         TAILQ_INIT(&helper->background);
@@ -116,6 +121,7 @@ ds_helper *ds_helper_free(ds_helper *helper)
         for (size_t i = 0; i < PLACES; i++)
                 assert(!helper->in_flight[i].job);
         disarm(helper);
+        helper->memory = ds_image_memory_free(helper->memory);
         return ds_free(helper);
 }
 
@@ -231,6 +237,8 @@ static struct in_flight *find_job(ds_helper *helper, const struct ds_helper_job 
 void ds_helper_check(ds_helper *helper, struct ds_helper_job *job, ds_user *user, int fd, uint64_t bytes,
         void (*done)(struct ds_helper_job *job, struct ds_helper_result *result))
 {
+        struct ds_helper_result result;
+
         assert(!job->queued);
         job->user = user;
         job->fd = fd;
@@ -238,6 +246,14 @@ void ds_helper_check(ds_helper *helper, struct ds_helper_job *job, ds_user *user
         job->done = done;
         job->queued = 1;
         job->suspect = 0;
+        job->identified = ds_image_memory_identify(helper->memory, job, &job->key);
+        if (job->identified && ds_image_memory_find(helper->memory, &job->key, &result)) {
+                helper->figures.images++;
+                helper->figures.known++;
+                finish(helper, job, &result);
+                ds_close(result.fd);
+                return;
+        }
         if (job->background)
                 TAILQ_INSERT_TAIL(&helper->background, job, link);
         else
@@ -614,6 +630,11 @@ const struct ds_helper_figures *ds_helper_figures(const ds_helper *helper)
         return &helper->figures;
 }
 
+size_t ds_helper_remembered(const ds_helper *helper)
+{
+        return ds_image_memory_count(helper->memory);
+}
+
 static int on_frame(void *user, const uint8_t *payload, size_t size)
 {
         ds_cleanup(ds_unpack_freep) ProtobufCMessage *unpacked = NULL;
@@ -652,6 +673,8 @@ static int on_frame(void *user, const uint8_t *payload, size_t size)
                 .no_ptx = message->no_ptx,
         };
         job = land(place);
+        if (job && job->identified)
+                ds_image_memory_add(helper->memory, job, &job->key, &result);
         if (job)
                 finish(helper, job, &result);
         ds_close(result.fd);

@@ -11,6 +11,8 @@
  *     file, and a helper never gets the file of another one.
  *   - Helpers cannot reach each other (helper/fence.h).
  *
+ * For an image that the supervisor recognises as one of the user's earlier ones, no helper works (image_memory.h).
+ *
  * A helper is started when a user's first image arrives; at most READERS_MAX run. A helper that stays idle is ended.
  * When all slots are in use, an idle helper is replaced by one for the new user. The first one is started with the
  * daemon, for the first user that comes, and is not ended when idle.
@@ -31,6 +33,7 @@
 
 #include "internal.pb-c.h"
 #include "supervisor/charge.h"
+#include "supervisor/image_memory.h"
 
 struct ds_supervisor;
 
@@ -60,6 +63,8 @@ struct ds_helper_job {
         Detshare__Internal__ImageForms forms;
         Detshare__Internal__ImageLink link_step; /* not NO_LINK: the file is a struct ds_link_file (proto/wire.h) */
         int background;                          /* 1: no client waits for the result */
+        int identified;                          /* 1: the result is to be remembered under the key */
+        struct ds_image_key key;
         void (*done)(struct ds_helper_job *job, struct ds_helper_result *result);
 };
 
@@ -80,13 +85,15 @@ int ds_helper_new(struct ds_supervisor *supervisor, ds_helper **ret);
 ds_helper *ds_helper_free(ds_helper *helper);
 /* Starts the first helper process. Returns 0 or a negative errno. */
 int ds_helper_start(ds_helper *helper);
-/* Queues a job. Consumes fd; the caller has set offset and options. done is called once, later, unless the job is
- * cancelled. */
+/* Queues a job. Consumes fd; the caller has set offset and options. done is called once, unless the job is cancelled:
+ * later, or before this call returns if the result is remembered. */
 void ds_helper_check(ds_helper *helper, struct ds_helper_job *job, ds_user *user, int fd, uint64_t bytes,
         void (*done)(struct ds_helper_job *job, struct ds_helper_result *result));
 /* Cancels a job: done is not called. A job that is not queued is allowed. */
 void ds_helper_cancel(ds_helper *helper, struct ds_helper_job *job);
 const struct ds_helper_figures *ds_helper_figures(const ds_helper *helper);
+/* Number of open files of results that are remembered for later images. */
+size_t ds_helper_remembered(const ds_helper *helper);
 /* pid of the helper process that was started first; 0: none runs. */
 pid_t ds_helper_pid(const ds_helper *helper);
 /* Number of helper processes that have not ended. */

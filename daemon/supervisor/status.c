@@ -101,7 +101,7 @@ static uint32_t open_fds(struct ds_supervisor *supervisor)
         if (uv_hrtime() < fds->next_ns)
                 return fds->n;
         begin = thread_ns();
-        fds->n = count_fds(ds_helper_count(supervisor->helper));
+        fds->n = count_fds(ds_helper_count(supervisor->helper) + (uint32_t)ds_helper_remembered(supervisor->helper));
         fds->next_ns = uv_hrtime() + FDS_SHARE * (thread_ns() - begin);
         return fds->n;
 }

@@ -526,6 +526,8 @@ static inline void fh_check(ds_conn *conn, const Detshare__Internal__ToHelper *t
 
         if (ds_conn_take_fds(conn, &image, 1) || pread(image, &first, 1, 0) != 1)
                 _exit(8);
+        if (first == 'R') /* 'R': the reading is logged */
+                fw_log("an image was read\n");
         if (to->check->forms == DETSHARE__INTERNAL__IMAGE_FORMS__FORMS_ONLY) {
                 fw_log("forms for %u\n", to->check->uid);
                 fh_held = to->id;  /* no answer until the supervisor cancels the request */

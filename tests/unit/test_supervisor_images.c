@@ -286,6 +286,44 @@ Test(images, forms_end_with_their_module)
         fx_stop(&f);
 }
 
+static int sealed_load_status(ds_conn *conn, const char *image)
+{
+        FX_REQUEST(module_load, MODULE_LOAD, ModuleLoad, MODULE_LOAD);
+        int fd = memfd_create("image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+        module_load.bytes = strlen(image);
+        cr_assert_eq(write(fd, image, module_load.bytes), (ssize_t)module_load.bytes);
+        cr_assert_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW), 0);
+        module_load_r.fds = 1;
+        fx_send(conn, &module_load_r.base, &fd, 1);
+        close(fd);
+        return fx_status(conn);
+}
+
+/* An image with the bytes of an earlier one needs no helper, also in another session of the user. */
+Test(images, known_images_need_no_helper)
+{
+        struct fixture f;
+        ds_conn *conn;
+
+        fx_init(&f);
+        cr_assert_eq(chmod(f.dir, 0755), 0);
+        f.files = 8192;
+        fx_start(&f);
+        conn = fx_session(&f);
+        cr_assert_eq(sealed_load_status(conn, "Read once"), 0);
+        cr_assert_eq(sealed_load_status(conn, "Read once"), 0);
+        ds_conn_free(conn);
+        conn = fx_session(&f);
+        cr_assert_eq(sealed_load_status(conn, "Read once"), 0);
+        cr_assert_geq(await_lines(&f, "an image was read", 1), 0, "once");
+        cr_assert_eq(sealed_load_status(conn, "Read twice"), 0);
+        cr_assert_geq(await_lines(&f, "an image was read", 2), 0);
+        ds_conn_free(conn);
+        fx_baseline(&f);
+        fx_stop(&f);
+}
+
 /* The worker learns with the image that it has no PTX. If it asks nevertheless, no helper reads the image again. */
 Test(images, no_forms_are_made_without_ptx)
 {

@@ -37,10 +37,11 @@ END
 chmod 755 "$tmp"
 state=$tmp/state
 
-# start NAME DIR: starts a daemon with socket $tmp/NAME and state directory DIR
+# start NAME DIR: starts a daemon with socket $tmp/NAME and state directory DIR. It makes no forms of kernels: whether the
+# files of forms are written before the program ends would depend on the load of the machine
 start() {
-        "$build/detshared" --device cuda:0 --policy static --config "$tmp/detshared.conf" --socket "$tmp/$1" --state "$2" \
-                >"$tmp/$1.log" 2>&1 &
+        "$build/detshared" --device cuda:0 --policy static --transform never --config "$tmp/detshared.conf" \
+                --socket "$tmp/$1" --state "$2" >"$tmp/$1.log" 2>&1 &
         daemons+=($!)
         for _ in $(seq 2000); do
                 grep -qs serving "$tmp/$1.log" && return

@@ -64,8 +64,8 @@ LABELS = {
     "launch_p50": "`cuLaunchKernel`, time in the client, p50", "launch_p99": "the same, p99",
     "launch_sync_p50": "launch and synchronise, p50", "launch_sync_p99": "the same, p99",
     "launches_per_s": "launches of one client", "launches_changing_per_s": "the same, each with another argument",
-    "clients_1_launches": "launches of one client for 2 s", "clients_8_launches": "launches of 8 clients for 2 s",
-    "changing_1_launches": "launches of one client for 2 s, each with another argument", "changing_8_launches": "launches of 8 clients for 2 s, each with another argument",
+    "clients_1_launches": "launches of one client for some seconds", "clients_8_launches": "launches of 8 clients for some seconds",
+    "changing_1_launches": "launches of one client for some seconds, each with another argument", "changing_8_launches": "launches of 8 clients for some seconds, each with another argument",
     "elapsed_of_100us_p50": "events around 100 us, p50", "elapsed_of_100us_p99": "the same, p99",
     "elapsed_of_1000us_p50": "events around 1 ms, p50", "elapsed_of_1000us_p99": "the same, p99",
     "pinned_alloc_largest": "`cuMemHostAlloc`, 256 MiB", "start_context": "`cuInit` to a current context",
@@ -341,14 +341,23 @@ def page_of(data, folder):
     return page
 
 
+def readme_rates(page):
+    """A sentence about the launch rates, or no line without them."""
+    rates = [figure.ratio for name in ("changing_1_launches", "changing_8_launches") if (figure := page.data.figures("clients").get(name)) and figure.ratio]
+    if len(rates) < 2:
+        return []
+    return [*document.paragraph(f"A loop of small kernels, each launch with another argument, runs {1 / rates[0]:.1f} times as fast as natively; eight programs at a time, "
+                                f"{1 / rates[1]:.1f} times (`docs/performance.md`)."), ""]
+
+
 def readme_lines(page):
     """The section of README.md; no line without figures of eager models."""
     models = eager_models_of(page)
     if not models:
-        return []
+        return readme_rates(page)
     limited = [model.ratio for model in models if model.goal == eager_models.HOST]
     said = f"where the host is the limit ({len(limited)} of {len(models)}), its median is {statistics.median(limited):.2f}" if limited else "the host limits none of them"
-    return [*document.paragraph(f"Eager PyTorch at batch 1, alone on the GPU: p50 under DetShare over native is {min(m.ratio for m in models):.2f} to {max(m.ratio for m in models):.2f}; {said} "
+    return [*readme_rates(page), *document.paragraph(f"Eager PyTorch at batch 1, alone on the GPU: p50 under DetShare over native is {min(m.ratio for m in models):.2f} to {max(m.ratio for m in models):.2f}; {said} "
                                 f"(`docs/performance.md`)."), f"![requests to eager PyTorch models](docs/{page.folder}/eager.svg)"]
 
 

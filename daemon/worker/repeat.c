@@ -23,13 +23,13 @@
 struct dsw_repeat {
         struct dsw_repeat *prev, *next;
         struct dsw_stream *stream;
-        struct dsw_graph *graph; /* NULL: not made yet */
-        uint32_t n, slots;       /* launches, and ring slots of their records */
-        uint32_t params_bytes;   /* their arguments, each from a multiple of 8 bytes on */
-        uint32_t seen, missed;   /* missed: launches since the repeat was met last */
-        uint32_t used;           /* launches of the graph */
-        uint8_t waits;           /* 1: the next stop builds the graph */
-        uint8_t records[];       /* the records, each in whole slots */
+        struct dsw_graph *graph;       /* NULL: not made yet */
+        uint32_t n, slots;             /* launches, and ring slots of their records */
+        uint32_t params_bytes;         /* their arguments, each from a multiple of 8 bytes on */
+        uint32_t seen, missed;         /* missed: launches since the repeat was met last */
+        uint32_t used;                 /* launches of the graph */
+        uint8_t waits;                 /* 1: the next stop builds the graph */
+        _Alignas(8) uint8_t records[]; /* the records, each in whole slots */
 };
 
 /* --- records in the ring ------------------------------------------------------------------------------------------ */

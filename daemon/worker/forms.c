@@ -329,7 +329,7 @@ static int forms_may_load(struct dsw_session *session, const struct dsw_forms *f
                 session->forms_wait = 1;
                 return 0;
         }
-        return dsw_quiesce_may(session);
+        return dsw_quiesce_may_do(session, DSW_STOP_MODULE, forms->bytes);
 }
 
 /* Loads the second image. Returns 0, STALLED, a CUDA error, or a negative errno. */

@@ -402,6 +402,7 @@ struct dsw_session {
         int forms_wait;                /* the session waits for a prepared load of forms.c */
         uint32_t n_forms;              /* modules whose second image waits to be loaded */
         int waits_stop;                /* in quiesce.waiting: the next quiesce serves it */
+        unsigned stop_class;           /* class (stop_cost.h) of the call for which it waits */
         struct dsw_session *active_prev, *active_next;
         struct dsw_session *dirty_next;
         struct dsw_session *declared_prev, *declared_next;

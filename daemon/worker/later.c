@@ -99,7 +99,7 @@ static int later_register(struct dsw_session *session, struct dsw_later *later)
 
         if (r)
                 return r == DSW_WORK_E_STALLED ? r : ds_error_trace(r);
-        if (!dsw_quiesce_may(session))
+        if (!dsw_quiesce_may_do(session, DSW_STOP_OTHER, later->bytes))
                 return DSW_WORK_E_STALLED;
         fd = later->file ? dsw_pages_take(session, &later->file, &mapped) : DS_TAKE_FD(later->fd);
         if (mapped)

@@ -467,7 +467,7 @@ static int memory_host_new(struct dsw_session *session, uint64_t bytes, uint32_t
         r = dsw_pages_ready(session, &session->file, bytes);
         if (r)
                 return r == DSW_WORK_E_STALLED ? r : ds_error_trace(r);
-        if (!dsw_quiesce_may(session))
+        if (!dsw_quiesce_may_do(session, DSW_STOP_OTHER, bytes))
                 return DSW_WORK_E_STALLED;
         fd = dsw_pages_take(session, &session->file, &mapped);
         r = fd < 0 ? dsw_memory_host_file(bytes, &fd) : 0;

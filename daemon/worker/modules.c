@@ -135,7 +135,7 @@ int dsw_module_kernel_load(struct dsw_session *session, struct dsw_kernel *kerne
 
         if (dsw_module_kernel_loaded(worker, kernel))
                 return 0;
-        if (!dsw_quiesce_may(session))
+        if (!dsw_quiesce_may_do(session, DSW_STOP_KERNEL, 0))
                 return DSW_WORK_E_STALLED;
         r = worker->ops->kernel_load(worker->device, kernel->device);
         if (!r)
@@ -288,7 +288,7 @@ static int module_may_load(struct dsw_session *session, uint64_t id, int fd, con
                 return 1;
         if (!id && !module_is_prepared(session, fd, image->size))
                 return 0;
-        return dsw_quiesce_may(session);
+        return dsw_quiesce_may_do(session, DSW_STOP_MODULE, image->size);
 }
 
 /* Loads the image's bytes; the device remembers their file. Returns 0, STALLED, a CUDA error, or a negative errno. */

@@ -85,13 +85,14 @@
 
 /* --- the queue of sessions ---------------------------------------------------------------------------------------- */
 
-static void quiesce_enlist(struct dsw_session *session)
+static void quiesce_enlist(struct dsw_session *session, unsigned class_)
 {
         struct dsw_quiesce *quiesce = &session->worker->quiesce;
 
         if (session->waits_stop)
                 return;
         session->waits_stop = 1;
+        session->stop_class = class_;
         DL_APPEND2(quiesce->waiting, session, stop_prev, stop_next);
 }
 
@@ -149,32 +150,25 @@ static int quiesce_ls_came(const ds_worker *worker)
         return 0;
 }
 
-static enum dsw_stop_kind quiesce_kind(const struct dsw_session *session)
+/* Class of the call that the next stop makes first. */
+static unsigned quiesce_next_class(const ds_worker *worker)
 {
-        if (session && session->queue && session->queue->row->call == DETSHARE__REQUEST__CALL_MODULE_LOAD)
-                return DSW_STOP_MODULE;
-        if (session && session->queue && session->queue->row->call == DETSHARE__REQUEST__CALL_GET_KERNEL)
-                return DSW_STOP_KERNEL;
-        return DSW_STOP_OTHER;
-}
+        const struct dsw_session *first = worker->quiesce.waiting;
 
-/* Kind of the call that the next stop makes first. */
-static enum dsw_stop_kind quiesce_next_kind(const ds_worker *worker)
-{
-        return quiesce_kind(worker->quiesce.waiting);
+        return first ? first->stop_class : dsw_stop_class(DSW_STOP_OTHER, 0);
 }
 
 /* Whether a further call in this stop is worth its risk. `lasted`: real time since the begin of the stop. */
-static int quiesce_is_worth(const ds_worker *worker, enum dsw_stop_kind kind, uint64_t lasted)
+static int quiesce_is_worth(const ds_worker *worker, unsigned class_, uint64_t lasted)
 {
         const struct dsw_quiesce *quiesce = &worker->quiesce;
         const uint64_t idle = quiesce->run_ns - quiesce_idle_since(worker) + lasted;
 
-        return dsw_stop_cost_moment(&quiesce->cost, kind, idle, quiesce->limit) == idle;
+        return dsw_stop_cost_moment(&quiesce->cost, class_, idle, quiesce->limit) == idle;
 }
 
 /* Whether another call of a BE session would probably delay LS, or for too long. */
-static int quiesce_run_is_long(const struct dsw_session *session)
+static int quiesce_run_is_long(const struct dsw_session *session, unsigned class_)
 {
         ds_worker *worker = session->worker;
         const struct dsw_quiesce *quiesce = &worker->quiesce;
@@ -184,22 +178,44 @@ static int quiesce_run_is_long(const struct dsw_session *session)
                 return 0;
         if (lasted > quiesce->bound_ns || (quiesce->bound_ns != UINT64_MAX && quiesce_ls_came(worker)))
                 return 1;
-        return quiesce->beside_ls && !quiesce_is_worth(worker, quiesce_kind(session), lasted);
+        return quiesce->beside_ls && !quiesce_is_worth(worker, class_, lasted);
+}
+
+/* Learns how long the latest call of this stop has taken, if it has not ended before. */
+static void quiesce_call_ends(ds_worker *worker)
+{
+        struct dsw_quiesce *quiesce = &worker->quiesce;
+
+        if (quiesce->call_wall_ns)
+                dsw_stop_cost_call(&quiesce->cost, quiesce->call_class, worker->wall_ns() - quiesce->call_wall_ns);
+        quiesce->call_wall_ns = 0;
+}
+
+int dsw_quiesce_may_do(struct dsw_session *session, enum dsw_stop_kind kind, uint64_t bytes)
+{
+        ds_worker *worker = session->worker;
+        struct dsw_quiesce *quiesce = &worker->quiesce;
+        const unsigned class_ = dsw_stop_class(kind, bytes);
+
+        if (!worker->info->stops)
+                return 1;
+        if (quiesce->running) {
+                quiesce_call_ends(worker);
+                if (!quiesce_run_is_long(session, class_)) {
+                        quiesce->n_calls++;
+                        quiesce->for_be |= session->class_ != DETSHARE_CLASS_LS;
+                        quiesce->call_class = class_;
+                        quiesce->call_wall_ns = DS_MAX(worker->wall_ns(), (uint64_t)1);
+                        return 1;
+                }
+        }
+        quiesce_enlist(session, class_);
+        return 0;
 }
 
 int dsw_quiesce_may(struct dsw_session *session)
 {
-        struct dsw_quiesce *quiesce = &session->worker->quiesce;
-
-        if (!session->worker->info->stops)
-                return 1;
-        if (quiesce->running && !quiesce_run_is_long(session)) {
-                quiesce->n_calls++;
-                quiesce->for_be |= session->class_ != DETSHARE_CLASS_LS;
-                return 1;
-        }
-        quiesce_enlist(session);
-        return 0;
+        return dsw_quiesce_may_do(session, DSW_STOP_OTHER, 0);
 }
 
 static size_t quiesce_n_chores(const ds_worker *worker)
@@ -295,7 +311,7 @@ static uint64_t quiesce_moment(const ds_worker *worker, int limit)
 
         if (idle < DSW_STOP_QUIET_NS)
                 return since + DSW_STOP_QUIET_NS;
-        moment = dsw_stop_cost_moment(&worker->quiesce.cost, quiesce_next_kind(worker), idle, limit);
+        moment = dsw_stop_cost_moment(&worker->quiesce.cost, quiesce_next_class(worker), idle, limit);
         return moment == UINT64_MAX ? moment : since + moment;
 }
 
@@ -331,8 +347,8 @@ static int quiesce_limit(const ds_worker *worker)
 {
         const struct dsw_stop_cost *cost = &worker->quiesce.cost;
 
-        return DS_MAX(
-                dsw_stop_cost_limit(cost), (int)dsw_stop_cost_risk(cost, quiesce_next_kind(worker), DSW_STOP_QUIET_NS));
+        return DS_MAX(dsw_stop_cost_limit(cost),
+                (int)dsw_stop_cost_risk(cost, quiesce_next_class(worker), DSW_STOP_QUIET_NS));
 }
 
 /* Device time from which both classes may be held: at a good moment after LS's last work, but at most QUIESCE_GAP_NS
@@ -427,7 +443,7 @@ static int quiesce_chores_may(const ds_worker *worker, int press, uint32_t n_don
                 return 0;
         if (!quiesce->beside_ls)
                 return lasted < quiesce->bound_ns;
-        if (!press && !quiesce_is_worth(worker, DSW_STOP_CHORE, lasted))
+        if (!press && !quiesce_is_worth(worker, dsw_stop_class(DSW_STOP_CHORE, 0), lasted))
                 return 0;
         if (quiesce_n_chores(worker) > QUIESCE_CHORES_MANY)
                 return now - since_wall_ns < QUIESCE_MANY_NS;
@@ -448,7 +464,8 @@ static void quiesce_chores(ds_worker *worker)
 
                 if (!quiesce_chore_do(worker))
                         break;
-                dsw_stop_cost_call(&quiesce->cost, DSW_STOP_CHORE, worker->wall_ns() - begin_wall_ns);
+                dsw_stop_cost_call(
+                        &quiesce->cost, dsw_stop_class(DSW_STOP_CHORE, 0), worker->wall_ns() - begin_wall_ns);
                 n_done++;
         }
         dsw_settle(worker);
@@ -464,20 +481,14 @@ static void quiesce_chores(ds_worker *worker)
         }
 }
 
-/* Serves one session and learns how long its calls take. */
+/* Serves one session and learns how long its last call takes. */
 static void quiesce_serve_one(struct dsw_session *session)
 {
         ds_worker *worker = session->worker;
-        struct dsw_quiesce *quiesce = &worker->quiesce;
-        const enum dsw_stop_kind kind = quiesce_kind(session);
-        const uint64_t since_wall_ns = worker->wall_ns();
-        const uint32_t before = quiesce->n_calls;
 
         dsw_quiesce_forget(session);
         quiesce_serve(session);
-        if (quiesce->n_calls != before)
-                dsw_stop_cost_call(
-                        &quiesce->cost, kind, (worker->wall_ns() - since_wall_ns) / (quiesce->n_calls - before));
+        quiesce_call_ends(worker);
 }
 
 /* Serves the queued sessions of one class in order. Sessions that join meanwhile wait for the next stop. */

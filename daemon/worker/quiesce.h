@@ -25,6 +25,8 @@ struct dsw_quiesce {
         int beside_ls;               /* LS was active when the stop began */
         int for_be;                  /* in this stop, a call of a BE session or background work was done */
         uint32_t n_calls;            /* calls made in this stop */
+        unsigned call_class;         /* class (stop_cost.h) of the latest of them */
+        uint64_t call_wall_ns;       /* real time at which it began; 0: it has ended */
         int limit;                   /* highest risk of a further call in this stop, permille */
         uint64_t bound_ns;           /* real time from the stop's begin within which BE's calls must begin */
         uint64_t empty_ns, run_ns;   /* device time since which LS is held; since which the device is empty */
@@ -43,6 +45,8 @@ struct dsw_quiesce {
 /* Whether a call marked [stops] may be made for this session now. If not, the caller must do nothing yet: the next
  * quiesce starts the session's queued requests again and continues its close or reset. */
 int dsw_quiesce_may(struct dsw_session *session);
+/* The same, for a call of which more is known: its kind, and the size of what it makes. */
+int dsw_quiesce_may_do(struct dsw_session *session, enum dsw_stop_kind kind, uint64_t bytes);
 int dsw_quiesce_runs(const ds_worker *worker); /* whether such calls are allowed now; does not request a quiesce */
 void dsw_quiesce_forget(struct dsw_session *session);
 void dsw_quiesce_chore(ds_worker *worker);             /* requests that deferred background work is done */

@@ -3,7 +3,16 @@
 
 #define BUDGET_MAX (DSW_STOP_SAVED * DSW_STOP_SHARE)
 #define GAPS_PER_UNKNOWN 4u                    /* known gaps that count as much as the gap of an unknown service */
-#define LENGTH_UNKNOWN_NS (500 * DS_NS_PER_US) /* assumed length of a kind's first call */
+#define LENGTH_UNKNOWN_NS (500 * DS_NS_PER_US) /* assumed length of a class's first call */
+
+unsigned dsw_stop_class(enum dsw_stop_kind kind, uint64_t bytes)
+{
+        unsigned size = 0;
+
+        for (uint64_t bound = DSW_STOP_SIZE_FIRST; size < DSW_STOP_SIZES - 1 && bytes > bound; bound *= 4)
+                size++;
+        return (unsigned)kind * DSW_STOP_SIZES + size;
+}
 
 void dsw_stop_cost_init(struct dsw_stop_cost *cost)
 {
@@ -55,9 +64,9 @@ static uint32_t lengths_from(const struct dsw_stop_lengths *lengths, uint64_t ns
         return known_lengths(lengths) - low;
 }
 
-void dsw_stop_cost_call(struct dsw_stop_cost *cost, enum dsw_stop_kind kind, uint64_t ns)
+void dsw_stop_cost_call(struct dsw_stop_cost *cost, unsigned class_, uint64_t ns)
 {
-        struct dsw_stop_lengths *lengths = &cost->lengths[kind];
+        struct dsw_stop_lengths *lengths = &cost->lengths[class_];
 
         lengths->ns[lengths->n++ % DSW_STOP_LENGTHS] = ns;
         lengths_sort(lengths);
@@ -75,11 +84,11 @@ static uint32_t known_gaps(const struct dsw_stop_cost *cost)
         return (uint32_t)DS_MIN(cost->n_gaps, (uint64_t)DSW_STOP_GAPS);
 }
 
-uint32_t dsw_stop_cost_risk(const struct dsw_stop_cost *cost, enum dsw_stop_kind kind, uint64_t idle_ns)
+uint32_t dsw_stop_cost_risk(const struct dsw_stop_cost *cost, unsigned class_, uint64_t idle_ns)
 {
         static const struct dsw_stop_lengths unknown = {
                 .ns = {LENGTH_UNKNOWN_NS}, .sorted_ns = {LENGTH_UNKNOWN_NS}, .mean_ns = LENGTH_UNKNOWN_NS, .n = 1};
-        const struct dsw_stop_lengths *lengths = cost->lengths[kind].n ? &cost->lengths[kind] : &unknown;
+        const struct dsw_stop_lengths *lengths = cost->lengths[class_].n ? &cost->lengths[class_] : &unknown;
         uint64_t longer = 0, met = 0, doubled;
 
         if (known_gaps(cost) < DSW_STOP_GAPS_MIN)
@@ -101,11 +110,11 @@ int dsw_stop_cost_limit(const struct dsw_stop_cost *cost)
         return cost->budget > 0 ? (int)(1000 * cost->budget / (DSW_STOP_SHARE * DSW_STOP_RISK)) : -1;
 }
 
-uint64_t dsw_stop_cost_moment(const struct dsw_stop_cost *cost, enum dsw_stop_kind kind, uint64_t idle_ns, int limit)
+uint64_t dsw_stop_cost_moment(const struct dsw_stop_cost *cost, unsigned class_, uint64_t idle_ns, int limit)
 {
         uint64_t next = UINT64_MAX;
 
-        if ((int)dsw_stop_cost_risk(cost, kind, idle_ns) <= limit)
+        if ((int)dsw_stop_cost_risk(cost, class_, idle_ns) <= limit)
                 return idle_ns;
         if (known_gaps(cost) < DSW_STOP_GAPS_MIN || limit < 0)
                 return UINT64_MAX;

@@ -24,19 +24,19 @@ static void learn(uint32_t n, uint64_t low_ns, uint64_t high_ns)
         for (uint32_t i = 0; i < n; i++)
                 dsw_stop_cost_gap(&cost, low_ns + (high_ns - low_ns) * (i % DSW_STOP_GAPS) / DSW_STOP_GAPS);
         for (uint32_t i = 0; i < DSW_STOP_LENGTHS; i++)
-                dsw_stop_cost_call(&cost, DSW_STOP_MODULE, CALL_NS);
+                dsw_stop_cost_call(&cost, dsw_stop_class(DSW_STOP_MODULE, 0), CALL_NS);
 }
 
 static uint32_t risk(uint64_t idle_ns)
 {
-        return dsw_stop_cost_risk(&cost, DSW_STOP_MODULE, idle_ns);
+        return dsw_stop_cost_risk(&cost, dsw_stop_class(DSW_STOP_MODULE, 0), idle_ns);
 }
 
 Test(stop_cost, an_unknown_service_is_a_risk)
 {
         learn(DSW_STOP_GAPS_MIN - 1, 2 * MS, 2 * MS);
         cr_assert_eq(risk(MS), 1000);
-        cr_assert_eq(dsw_stop_cost_moment(&cost, DSW_STOP_MODULE, MS, 999), UINT64_MAX);
+        cr_assert_eq(dsw_stop_cost_moment(&cost, dsw_stop_class(DSW_STOP_MODULE, 0), MS, 999), UINT64_MAX);
         for (int i = 0; i < 100; i++)
                 dsw_stop_cost_gap(&cost, DSW_STOP_QUIET_NS - 1);
         cr_assert_eq(risk(MS), 1000, "a pause within a request is no gap");
@@ -50,9 +50,10 @@ Test(stop_cost, a_period_is_safe_until_shortly_before_its_end)
         cr_assert_lt(risk(DSW_STOP_QUIET_NS), 5);
         cr_assert_lt(risk(2 * MS - CALL_NS - 1), 5);
         cr_assert_gt(risk(2 * MS - CALL_NS), 990);
-        cr_assert_eq(dsw_stop_cost_moment(&cost, DSW_STOP_MODULE, MS, 10), MS);
-        cr_assert_eq(dsw_stop_cost_moment(&cost, DSW_STOP_MODULE, 2 * MS - CALL_NS, 10), 2 * MS);
-        cr_assert_gt(dsw_stop_cost_risk(&cost, DSW_STOP_KERNEL, 2 * MS - 4 * CALL_NS), 990, "a kind without calls");
+        cr_assert_eq(dsw_stop_cost_moment(&cost, dsw_stop_class(DSW_STOP_MODULE, 0), MS, 10), MS);
+        cr_assert_eq(dsw_stop_cost_moment(&cost, dsw_stop_class(DSW_STOP_MODULE, 0), 2 * MS - CALL_NS, 10), 2 * MS);
+        cr_assert_gt(dsw_stop_cost_risk(&cost, dsw_stop_class(DSW_STOP_KERNEL, 0), 2 * MS - 4 * CALL_NS), 990,
+                "a kind without calls");
 }
 
 /* Gaps of 0 to 4 ms: the risk is the length as a share of the time that is left. */
@@ -69,9 +70,27 @@ Test(stop_cost, risk_grows_towards_the_longest_gap)
 Test(stop_cost, the_risk_is_a_mean_over_lengths)
 {
         learn(200, 2 * MS, 2 * MS);
-        dsw_stop_cost_call(&cost, DSW_STOP_MODULE, 5 * MS);
+        dsw_stop_cost_call(&cost, dsw_stop_class(DSW_STOP_MODULE, 0), 5 * MS);
         cr_assert_lt(risk(MS / 2), 1000 / DSW_STOP_LENGTHS + 10);
         cr_assert_geq(risk(MS / 2), 1000 / DSW_STOP_LENGTHS - 1);
+}
+
+/* Large objects take long, and that says nothing about small ones. */
+Test(stop_cost, sizes_have_lengths_of_their_own)
+{
+        const unsigned small = dsw_stop_class(DSW_STOP_MODULE, DS_KIB(256)),
+                       large = dsw_stop_class(DSW_STOP_MODULE, DS_MIB(7));
+
+        cr_assert_eq(small, dsw_stop_class(DSW_STOP_MODULE, 0));
+        cr_assert_neq(small, dsw_stop_class(DSW_STOP_MODULE, DS_KIB(256) + 1));
+        cr_assert_eq(large, dsw_stop_class(DSW_STOP_MODULE, UINT64_MAX));
+        cr_assert_neq(large, dsw_stop_class(DSW_STOP_KERNEL, 0));
+        cr_assert_lt(dsw_stop_class(DSW_STOP_CHORE, UINT64_MAX), DSW_STOP_CLASSES);
+        learn(DSW_STOP_GAPS, 2 * MS, 2 * MS);
+        for (uint32_t i = 0; i < DSW_STOP_LENGTHS; i++)
+                dsw_stop_cost_call(&cost, large, 3 * MS);
+        cr_assert_lt(dsw_stop_cost_risk(&cost, small, DSW_STOP_QUIET_NS), 10);
+        cr_assert_gt(dsw_stop_cost_risk(&cost, large, DSW_STOP_QUIET_NS), 990);
 }
 
 Test(stop_cost, requests_earn_hits_within_bounds)
@@ -84,7 +103,8 @@ Test(stop_cost, requests_earn_hits_within_bounds)
         cr_assert_eq(dsw_stop_cost_limit(&cost), 1000 * DSW_STOP_SAVED / DSW_STOP_RISK, "LS pays nothing");
         dsw_stop_cost_hits(&cost, DSW_STOP_SAVED, 1);
         cr_assert_eq(dsw_stop_cost_limit(&cost), -1);
-        cr_assert_eq(dsw_stop_cost_moment(&cost, DSW_STOP_MODULE, MS, dsw_stop_cost_limit(&cost)), UINT64_MAX);
+        cr_assert_eq(dsw_stop_cost_moment(&cost, dsw_stop_class(DSW_STOP_MODULE, 0), MS, dsw_stop_cost_limit(&cost)),
+                UINT64_MAX);
         cr_assert_not(dsw_stop_cost_overdrawn(&cost));
         dsw_stop_cost_hits(&cost, 1000, 1);
         cr_assert(dsw_stop_cost_overdrawn(&cost));

@@ -17,6 +17,7 @@
 
 #include "device/cluster.h"
 #include "worker/internal.h"
+#include "worker/repeat.h"
 
 #define MODULE_NAMES_MAX 128u             /* kernel names per page of an answer */
 #define MODULE_NAME_BYTES_MAX (48u << 10) /* bytes of names per page, so that it fits a client's frame */
@@ -177,6 +178,7 @@ enum dsw_outcome dsw_calls_module_unload(struct dsw_call *call, const Detshare__
                 return module_unknown(call, id);
         module->closing = 1;
         dsw_graph_taken(call->session);
+        dsw_repeat_forget_all(call->session); /* later launches of the module's kernels are refused */
         call->address = id;
         call->target = call->session->op_index;
         return dsw_call_park(call, dsw_call_session_ended, module_finish_unload);

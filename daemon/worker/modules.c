@@ -16,7 +16,6 @@
 
 #include "util/error.h"
 #include "worker/internal.h"
-#include "worker/repeat.h"
 
 #define MODULE_SLOT_BITS 12
 #define MODULE_GENERATION_BITS 36
@@ -378,7 +377,6 @@ void dsw_module_unload(struct dsw_session *session, struct dsw_module *module)
         uint32_t slot = module_slot(module->id);
 
         assert(session->modules[slot] == module);
-        dsw_repeat_forget_all(session);
         session->modules[slot] = NULL;
         session->n_modules--;
         session->worker->n_modules--;

@@ -37,7 +37,7 @@ struct dsw_stream;
  * record.
  */
 uint64_t dsw_repeat_take(struct dsw_stream *stream, uint64_t limit, uint32_t *ret_launches);
-/* [stops] Builds the graphs that the session's repeats wait for. */
+/* Builds the graphs that the session's repeats wait for, or requests a stop for that. */
 void dsw_repeat_serve(struct dsw_session *session);
-/* Forgets the session's repeats, for example because a kernel may be unloaded. Launches in flight end as usual. */
+/* Forgets the session's repeats, for example because a module is to be unloaded. Launches in flight end as usual. */
 void dsw_repeat_forget_all(struct dsw_session *session);

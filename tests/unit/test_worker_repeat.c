@@ -213,6 +213,30 @@ Test(worker_repeat, a_module_goes, .timeout = 60)
         wt_close(t);
 }
 
+/* A launch behind the unload of its module fails, also one that repeats, although the module waits for older work. */
+Test(worker_repeat, a_module_is_going, .timeout = 60)
+{
+        struct ds_record_host host = {.head = {DS_RECORD_HOST, 0, sizeof(host)}, .id = 1};
+        struct wt *t = open_counting();
+        struct side be = side_open(t, 1, DETSHARE__CLASS__BE);
+        struct line line = {0};
+        uint32_t stream;
+        WT_REQUEST(request, MODULE_UNLOAD, module_unload, ModuleUnload, MODULE_UNLOAD, .module = be.module);
+
+        cr_assert_eq(wt_stream(t, &be.client, &stream), 0);
+        push_loop(t, &be, &line, 0, 5, 2400);
+        check_line(t, &be, &line, 0);
+        cr_assert_gt(whole, 10);
+        host.head.stream = (uint16_t)stream;
+        wt_push(&be.client, &host, sizeof(host)); /* does not return */
+        wt_send_call(t, &be.client, &request);
+        push_loop(t, &be, &line, 0, 5, 400);
+        cr_assert_eq(wt_sync_all(t, &be.client), DS_CUDA_INVALID_HANDLE);
+        cr_assert_eq(wt_worker_stats(t).launches, 5 * 2400);
+        wt_client_close(t, &be.client);
+        wt_close(t);
+}
+
 /* Loops of random periods and lengths, interrupted by other work, on several streams that wait for each other. */
 Test(worker_repeat, by_chance, .timeout = 120)
 {

@@ -141,6 +141,59 @@ Test(cuda_graph_fails, new_parameters, .timeout = 60)
         dt_close(t);
 }
 
+#define STEPS 8u
+
+/* Launches a chain of steps with these values instead of its own. */
+static uint64_t launch_with(struct dt *t, ds_device_graph *graph, uint32_t value)
+{
+        struct dt_poke_params all[STEPS] = {0};
+        struct ds_graph_launch launch = {
+                .stream = t->stream, .space = DT_SPACE, .graph = graph, .params = (const uint8_t *)all};
+        uint64_t token = dt_token(t);
+
+        for (uint32_t i = 0; i < STEPS; i++)
+                all[i] = (struct dt_poke_params){.p = DT_DEVICE_VA, .value = value};
+        cr_assert_eq(t->ops->graph_launch(t->device, &launch, token), 0);
+        return token;
+}
+
+/* The driver refuses the parameters of a launch that was held: that launch and those behind it fail. */
+Test(cuda_graph_fails, parameters_of_held_launches, .timeout = 60)
+{
+        enum { LAUNCHES = 100, BAD = 80 };
+        static struct dt_chain c;
+        uint64_t tokens[LAUNCHES];
+        ds_device_graph *graph;
+        ds_device_module *module;
+        char fail[64];
+        struct dt *t;
+
+        _Static_assert(sizeof(struct dt_poke_params) == 16, "each from a multiple of 8 bytes on");
+        snprintf(fail, sizeof(fail), "cuGraphExecKernelNodeSetParams:%u:2", BAD * STEPS + 1);
+        fake(fail, NULL);
+        t = dt_open(&ds_cuda_ops, "0");
+        module = dt_load(t, DT_PTX);
+        for (uint32_t i = 0; i < STEPS; i++)
+                dt_chain_step(t, &c, module, "poke", DT_DEVICE_VA, 0);
+        graph = dt_graph(t, &c);
+        cr_assert_eq(t->ops->graph_build(t->device, graph, t->rung), 0);
+        for (uint32_t i = 0; i < LAUNCHES; i++)
+                tokens[i] = launch_with(t, graph, i + 1);
+        cr_assert(cuda_hold_must(cuda_stream_at(t->device, t->stream)), "nothing was held");
+        for (uint32_t i = 0; i < LAUNCHES; i++)
+                cr_assert_eq(dt_wait(t, tokens[i])->status,
+                        i < BAD    ? 0
+                        : i == BAD ? DS_CUDA_OUT_OF_MEMORY
+                                   : DS_CUDA_INVALID_HANDLE,
+                        "launch %u", i);
+        dt_copy(t, t->stream, DS_COPY_DTOH, DT_HOST_VA, DT_DEVICE_VA, 4);
+        dt_ok(t, dt_copy(t, t->stream, DS_COPY_DTOH, DT_HOST_VA, DT_DEVICE_VA, 4));
+        cr_assert_eq(*(volatile uint32_t *)DT_HOST_VA, BAD);
+        t->ops->graph_free(t->device, graph);
+        t->ops->put_off_do(t->device);
+        dt_close(t);
+}
+
 static int stirred(struct dt *t, uint64_t *told)
 {
         uint32_t divided;

@@ -434,11 +434,11 @@ int cuda_graph_change(ds_device *device, uint32_t space, ds_device_graph *graph,
 ds_device_graph *cuda_graph_free(ds_device *device, ds_device_graph *graph);
 /* adds the job, a launch of the graph, to the graph's jobs in flight */
 void cuda_graph_get(ds_device_graph *graph, struct cuda_job *job);
-/* instance of the graph for launches on this rung; NULL: none */
 /* Size of ds_graph_launch.params of a launch of the graph, bytes. */
 uint32_t cuda_graph_params_bytes(const ds_device_graph *graph);
 /* Gives the instance on the rung these parameters, for later launches. On an error there is no instance any more. */
 CUresult cuda_graph_set_params(ds_device *device, ds_device_graph *graph, uint32_t rung, const uint8_t *params);
+/* instance of the graph for launches on this rung; NULL: none */
 CUgraphExec cuda_graph_exec(const ds_device_graph *graph, uint32_t rung);
 /* reports that a launch of the graph went to the GPU */
 void cuda_graph_given(ds_device_graph *graph);

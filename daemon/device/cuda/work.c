@@ -488,7 +488,8 @@ int cuda_issue_graph(
         CUresult result = CUDA_SUCCESS;
         int r;
 
-        assert(exec);
+        if (!exec) /* the launch was held, and the instance went after an error of an earlier one */
+                return DS_CUDA_INVALID_HANDLE;
         cuda_launcher_settle(device, stream);
         r = job_begin(device, stream, job, launch->timed);
         if (!r && launch->params)

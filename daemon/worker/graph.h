@@ -12,7 +12,8 @@
 int dsw_graph_create(struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, struct dsw_graph **kept,
         uint64_t *ret_id, const char **ret_why);
 /* Creates a graph without an id, of launches only, from a file in memory, which the worker has written; takes the file,
- * also on failure. Each launch of the graph has op.whole.params. *ret has one reference. Returns 0, or a CUDA error or daemon status with *ret_why. */
+ * also on failure. Each launch of the graph has op.whole.params. *ret has one reference. Returns 0, or a CUDA error
+ * or daemon status with *ret_why. */
 int dsw_graph_from(struct dsw_session *session, void *file, struct dsw_graph **ret, const char **ret_why);
 int dsw_graph_update(struct dsw_session *session, uint64_t id, int fd, uint64_t bytes, const char **ret_why);
 /* Applies changes of nodes (struct ds_graph_change) to later launches, or none of them. `from` is memory that the

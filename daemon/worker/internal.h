@@ -15,7 +15,7 @@
  *   vmm.c      memory that the client maps itself                  stirs.c   requests a context switch of the GPU
  *   pages.c    threads that allocate and free pinned pages         user.c    limits shared by all sessions of a user
  *   graph.c    graphs that clients instantiated                    graph_piece.c  pieces of graphs sent as small graphs
- *   graph_change.c  changes of single nodes of graphs
+ *   graph_change.c  changes of single nodes of graphs           repeat.c  launches that repeat (repeat.h)
  *   host.c     host functions of clients                           value.c   waiting for values in memory
  *   shared.c   events that sessions share                          observe.c activity, explanations, traces
  *   forms.c    transformed variants of kernels                     pool.c    memory whose channels are known (pool.h)

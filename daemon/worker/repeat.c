@@ -309,8 +309,7 @@ static int repeat_ready(struct dsw_repeat *repeat)
                 return 1;
         repeat->waits = 1;
         repeat->stream->repeat_wait = repeat->n - 1;
-        if (dsw_quiesce_may(session))
-                dsw_repeat_serve(session);
+        dsw_repeat_serve(session);
         return 0;
 }
 

@@ -8,7 +8,8 @@
 
 #include "worker/internal.h"
 
-/* Returns the number of records consumed, at most `budget` and the remaining share of the session's user. */
+/* Consumes records until their number reaches `budget` or the remaining share of the session's user. Launches that are
+ * taken together count as RING_REPEAT_COST records. Returns the number. */
 size_t dsw_ring_consume(struct dsw_session *session, uint64_t limit, size_t budget);
 const uint8_t *dsw_ring_slot(const struct dsw_session *session, uint64_t position);
 struct ds_record dsw_ring_head(const uint8_t *slot); /* reads the header of the record there once */

@@ -9,7 +9,7 @@
  *
  * A policy never calls the device, reads no clock, does not sleep and does not allocate in decide(). Its memory is
  * `state_size` zeroed bytes from the host. So the same policy runs live, on the virtual clock and in a test, and makes
- * the same decisions for the same snapshots.
+ * the same decisions for the same snapshots and notes.
  *
  * Structures that cross the interface alone start with their version or size. Fields are only added at their end, so a
  * plug-in built for a smaller structure keeps working. Elements of arrays (views, actions, parameters) change only with
@@ -36,6 +36,8 @@
 #define DETSHARE_FORM_SLICED 2u /* several launches, each of a portion of the blocks */
 /* persistent worker blocks that run the grid's blocks one after the other and can stop between two of them */
 #define DETSHARE_FORM_PERSISTENT 4u
+/* not a kernel but a graph of several: its number depends on which launches the host put together */
+#define DETSHARE_FORM_GRAPH 8u
 #define DETSHARE_PRIORITY_HIGH 0u
 #define DETSHARE_PRIORITY_LOW 1u
 
@@ -297,6 +299,42 @@ struct detshare_interference {
         uint32_t be_permille; /* rate of BE, permille of its rate alone on the whole GPU */
 };
 
+#define DETSHARE_NOTE_VALUES 40u /* maximum number of values of a note */
+#define DETSHARE_NOTE_TEXT 192u  /* bytes of a note's text with its NUL */
+
+/*
+ * A note: a few numbers that a policy keeps beyond its own end and the daemon's, for example what it has measured about
+ * two programs. Key and group must be the same after a restart: derive the key from numbers of kernels
+ * (detshare_op_view.kernel) and the group from user ids, not from ids of sessions.
+ *
+ * The host keeps the 64 notes of each group that were used last. Only the same policy, on the same model of GPU and with
+ * the same group, gets a note back. So a group that is made of the users concerned keeps a user from reading, changing or
+ * displacing notes about others.
+ *
+ * Notes are in the profile database, and administrators may import them. So a policy must check the values as it would
+ * check a file's, and should begin with a version of its own.
+ */
+struct detshare_note {
+        uint32_t size; /* sizeof(struct detshare_note) of the caller */
+        uint32_t n;    /* number of values, up to DETSHARE_NOTE_VALUES */
+        uint64_t group, key;
+        uint64_t values[DETSHARE_NOTE_VALUES];
+        char text[DETSHARE_NOTE_TEXT]; /* text for `detsharectl profile`, printable ASCII: the note in words */
+};
+
+/* Functions of the host for notes. init(), decide() and explain() may call them; they neither wait nor fail. */
+struct detshare_notes {
+        uint32_t size;
+        void *host;
+        /*
+         * Fills in n and values of the note with this group and key. n is 0 if there is none, or if the host has
+         * yet to read it from the database: then ask again later.
+         */
+        void (*get)(void *host, struct detshare_note *note);
+        /* Keeps a copy of the note, in place of an earlier one with the same group and key. */
+        void (*put)(void *host, const struct detshare_note *note);
+};
+
 struct detshare_policy_config {
         uint32_t size;
         uint32_t n_sms, n_tpcs, n_rungs;
@@ -309,6 +347,8 @@ struct detshare_policy_config {
         const int64_t *params;   /* one value per row of the policy's params, within min and max */
         uint32_t n_interference; /* 0: this GPU is not calibrated */
         const struct detshare_interference *interference;
+        /* notes that outlast the policy; valid as long as its state; check `size` before, older hosts have none */
+        const struct detshare_notes *notes;
 };
 
 struct detshare_policy {

@@ -158,7 +158,7 @@ static void graph_view(const struct ds_op *op, struct detshare_op_view *view)
         view->blocks_per_sm = graph->blocks_per_sm;
         view->sms_needed = graph->sms_needed;
         view->all_resident = graph->all_resident;
-        view->forms = DETSHARE_FORM_NATIVE;
+        view->forms = DETSHARE_FORM_NATIVE | DETSHARE_FORM_GRAPH;
 }
 
 static void write_view(ds_sched *sched, const struct ds_op *op, struct detshare_op_view *view)
@@ -236,7 +236,7 @@ const struct detshare_op_view *ds_ahead_views(ds_coroutine *coroutine)
         ds_kstat_show(coroutine->sched->kstat, ahead->slots->rows + ahead->start, ahead->slots->views + ahead->start,
                 ahead->n);
         for (uint32_t i = ahead->start; i < ahead->start + ahead->n; i++)
-                if (ahead->slots->views[i].forms > DETSHARE_FORM_NATIVE)
+                if (ahead->slots->views[i].forms & ~(DETSHARE_FORM_NATIVE | DETSHARE_FORM_GRAPH))
                         ds_forms_show(coroutine->sched, ahead->slots->rows[i], &ahead->slots->views[i]);
         return ahead->slots->views + ahead->start;
 }

@@ -30,12 +30,13 @@ static int host_is_builtin(const ds_plugin *plugin)
         return plugin->policy == &ds_plugin_fifo;
 }
 
-static struct ds_plugin_world host_world(const ds_sched *sched)
+static struct ds_plugin_world host_world(ds_sched *sched)
 {
         return (struct ds_plugin_world){
                 .ladder = &sched->ladder,
                 .interference = sched->host.interference,
                 .n_interference = sched->host.n_interference,
+                .notes = &sched->host.notes,
         };
 }
 
@@ -134,6 +135,7 @@ void ds_host_deinit(ds_sched *sched)
         host->fallback = ds_plugin_close(host->fallback);
         host->actions = ds_free(host->actions);
         host->interference = ds_free(host->interference);
+        ds_notes_deinit(&host->notes);
         host->place.dir = ds_free((char *)host->place.dir);
         for (size_t i = 0; i < DS_POLICY_DIRS_MAX; i++)
                 host->more[i].dir = ds_free((char *)host->more[i].dir);

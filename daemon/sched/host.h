@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "sched/notes.h"
 #include "sched/plugin.h"
 #include "sched/sched.h"
 
@@ -41,6 +42,7 @@ struct ds_host {
         struct ds_plugin_place place, more[DS_POLICY_DIRS_MAX];
         struct detshare_interference *interference; /* calibration of this GPU, as passed to policies */
         uint32_t n_interference;
+        struct ds_notes notes; /* the notes of all policies */
         uint64_t (*wall_ns)(void);
         uint64_t budget_ns;
         ds_plugin *plugin;   /* policy in charge */

@@ -289,6 +289,20 @@ static int param_read(ds_plugin *plugin, const char *text, char *message, size_t
         return 0;
 }
 
+static void plugin_note_get(void *host, struct detshare_note *note)
+{
+        const ds_plugin *plugin = host;
+
+        ds_notes_get(plugin->notes, plugin->policy->name, note);
+}
+
+static void plugin_note_put(void *host, const struct detshare_note *note)
+{
+        const ds_plugin *plugin = host;
+
+        ds_notes_put(plugin->notes, plugin->policy->name, note);
+}
+
 int ds_plugin_begin(ds_plugin *plugin, const struct ds_plugin_world *world, char *message, size_t message_size)
 {
         const struct detshare_policy *policy = plugin->policy;
@@ -304,12 +318,16 @@ int ds_plugin_begin(ds_plugin *plugin, const struct ds_plugin_world *world, char
                 .params = plugin->params,
                 .n_interference = world->n_interference,
                 .interference = world->interference,
+                .notes = &plugin->functions,
         };
         void *state = ds_alloc0(1, policy->state_size);
         int r;
 
         if (!state)
                 return ds_error_origin(-ENOMEM);
+        plugin->notes = world->notes;
+        plugin->functions = (struct detshare_notes){
+                .size = sizeof(plugin->functions), .host = plugin, .get = plugin_note_get, .put = plugin_note_put};
         r = policy->init(state, &config);
         if (!r) {
                 ds_free(plugin->state);

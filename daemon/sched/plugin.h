@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "sched/ladder.h"
+#include "sched/notes.h"
 #include "sched/sched.h"
 
 typedef struct ds_plugin ds_plugin;
@@ -19,7 +20,9 @@ struct ds_plugin {
         const struct detshare_policy *policy;
         void *state;
         int64_t params[DETSHARE_POLICY_PARAMS_MAX];
-        void *handle; /* handle of the loader; NULL: compiled in */
+        struct ds_notes *notes;          /* the notes of all policies */
+        struct detshare_notes functions; /* as passed to the policy */
+        void *handle;                    /* handle of the loader; NULL: compiled in */
         int fd;
 };
 
@@ -51,6 +54,7 @@ struct ds_plugin_world {
         /* must stay valid until the policies that received it are closed */
         const struct detshare_interference *interference;
         uint32_t n_interference;
+        struct ds_notes *notes; /* the same holds for them */
 };
 
 /* Calls the policy's init with the plug-in's parameters on zeroed state. If init fails, the plug-in keeps its

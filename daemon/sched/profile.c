@@ -57,6 +57,7 @@ size_t ds_sched_profiles_changed(ds_sched *sched, struct ds_sched_profile *ret, 
 void ds_sched_profiles_forget(ds_sched *sched)
 {
         ds_kstat_forget(sched->kstat);
+        ds_notes_forget(&sched->host.notes);
 }
 
 void ds_sched_set_bound(ds_sched *sched, uint64_t kernel_key, enum detshare_kernel_bound bound)

@@ -482,7 +482,21 @@ struct ds_sched_form_choice {
 int ds_sched_form_chosen(ds_sched *sched, uint64_t key, struct ds_sched_form_choice *ret);
 /* Text of a reason, for example "the cheapest form that can be evicted within the bound"; never NULL. */
 const char *ds_sched_form_reason(uint32_t reason);
-/* Forgets all profiles; the next launch of each kernel counts as its first. */
+/*
+ * Note of a policy (struct detshare_note) as its keeper sees it. ds_sched_notes_asked() returns up to n notes that a
+ * policy wants to read: only key and group are filled in. ds_sched_note_put() brings such a note.
+ * ds_sched_notes_changed() returns up to n notes that policies have written since. See notes.h.
+ */
+struct ds_sched_note {
+        uint64_t key, group; /* the host's: hashes with the policy's name; the key includes the group */
+        uint32_t n;          /* number of values; 0: the note is not known */
+        uint64_t values[DETSHARE_NOTE_VALUES];
+        char text[DETSHARE_NOTE_TEXT + 40]; /* the policy's name, a colon and the note's text */
+};
+size_t ds_sched_notes_asked(ds_sched *sched, struct ds_sched_note *ret, size_t n);
+size_t ds_sched_notes_changed(ds_sched *sched, struct ds_sched_note *ret, size_t n);
+void ds_sched_note_put(ds_sched *sched, const struct ds_sched_note *note);
+/* Forgets all profiles and notes; the next launch of each kernel counts as its first. */
 void ds_sched_profiles_forget(ds_sched *sched);
 /*
  * Passes a copy of this GPU's calibrated interference matrix to the policy. The policy in charge restarts with it and

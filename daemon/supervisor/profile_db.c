@@ -21,24 +21,19 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "supervisor/profile_text.h"
 #include "supervisor/state_dir.h"
 #include "util/log.h"
 #include "util/macro.h"
 
 #define APPLICATION_ID 0x44745072 /* number that marks the file as a profile database: "DtPr" */
-#define SCHEMA_VERSION 3          /* version of the tables; version 1 had no footprint, version 2 no forms */
-#define PAGES_MAX 16384           /* most pages of the file, of 4 KiB each */
+/* version of the tables; version 1 had no footprint, version 2 no forms, version 3 no notes */
+#define SCHEMA_VERSION 4
+#define PAGES_MAX 16384 /* most pages of the file, of 4 KiB each */
 #define BUSY_MS 500
 #define EVICT_PART 16 /* when the file is full, 1/16 of the rows are deleted at a time */
-#define TIME_MAX_NS (3600 * DS_NS_PER_S)
 #define SMS_MAX 65536u
-#define BOUND_MAX 2u
-#define FOOTPRINT_MAX (UINT64_C(1) << 50) /* largest footprint accepted, bytes; more memory than any GPU has */
 #define LOADS_MAX 16u
-#define POINTS_TEXT_MAX (DS_PROFILE_POINTS_MAX * 48u)
-#define SHAPE_TEXT_MAX 40u
-#define FORMS_TEXT_MAX 64u
-#define PERMILLE_MAX 1000000u
 
 struct ds_profile_db {
         sqlite3 *sql;
@@ -48,20 +43,25 @@ struct ds_profile_db {
         struct ds_profile_figures figures;
 };
 
+#define NOTES_INDEX "CREATE INDEX profiles_notes ON profiles(model, note_group, used, id) WHERE note<>'';"
+
 static const char schema[] =
         "CREATE TABLE profiles(id INTEGER PRIMARY KEY, model TEXT NOT NULL, key INTEGER NOT NULL, "
         "kernel TEXT NOT NULL, grid TEXT NOT NULL, block TEXT NOT NULL, shared INTEGER NOT NULL, "
         "bound INTEGER NOT NULL, points TEXT NOT NULL, changed INTEGER NOT NULL, "
         "used INTEGER NOT NULL, checksum INTEGER NOT NULL, "
-        "footprint INTEGER NOT NULL DEFAULT 0, forms TEXT NOT NULL DEFAULT '', UNIQUE(model, key));"
-        "CREATE INDEX profiles_used ON profiles(used, id);"
+        "footprint INTEGER NOT NULL DEFAULT 0, forms TEXT NOT NULL DEFAULT '', "
+        "note_group INTEGER NOT NULL DEFAULT 0, note TEXT NOT NULL DEFAULT '', UNIQUE(model, key));"
+        "CREATE INDEX profiles_used ON profiles(used, id);" NOTES_INDEX
         "CREATE TABLE interference(model TEXT NOT NULL, ls_load INTEGER NOT NULL, "
         "be_load INTEGER NOT NULL, be_sms INTEGER NOT NULL, be_blocks INTEGER NOT NULL, "
         "ls_permille INTEGER NOT NULL, be_permille INTEGER NOT NULL, checksum INTEGER NOT NULL, "
         "PRIMARY KEY(model, ls_load, be_load, be_sms, be_blocks));";
 
 /* The columns of a row, in the order in which column_read() reads them. */
-#define COLUMNS "id, key, kernel, grid, block, shared, bound, points, changed, used, checksum, footprint, forms"
+#define COLUMNS                                                                                            \
+        "id, key, kernel, grid, block, shared, bound, points, changed, used, checksum, footprint, forms, " \
+        "note_group, note"
 
 static uint64_t now_ms(void)
 {
@@ -69,119 +69,6 @@ static uint64_t now_ms(void)
 
         clock_gettime(CLOCK_REALTIME, &t);
         return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
-/* --- text form of rows -------------------------------------------------------------------------------------------- */
-
-void ds_profile_set_name(struct ds_profile_row *row, const char *name)
-{
-        size_t i;
-
-        for (i = 0; i < DS_PROFILE_NAME_MAX && name[i]; i++)
-                row->name[i] = name[i] < ' ' || name[i] > '~' ? '?' : name[i];
-        row->name[i] = 0;
-}
-
-const char *ds_profile_row_wrong(const struct ds_profile_row *row)
-{
-        if (!row->name[0])
-                return "it has no name";
-        if (row->bound > BOUND_MAX)
-                return "its bound is not accepted; 0 (not known), 1 (compute) and 2 (memory) are";
-        if (row->footprint > FOOTPRINT_MAX)
-                return "its footprint is larger than any GPU's memory";
-        if (row->sliced.permille > PERMILLE_MAX || row->persistent.permille > PERMILLE_MAX)
-                return "the cost of a form is above the largest accepted";
-        if (row->n_points > DS_PROFILE_POINTS_MAX)
-                return "it has more than 24 points, the most accepted";
-        for (uint32_t i = 0; i < row->n_points; i++) {
-                const struct ds_profile_point *point = &row->points[i];
-
-                if (!point->n_sms || point->n_sms > SMS_MAX || (i && point->n_sms <= point[-1].n_sms))
-                        return "its points are not in ascending order of 1 to 65536 SMs";
-                if (!point->samples || !point->mean_ns || point->mean_ns > TIME_MAX_NS)
-                        return "a point has no samples, or a time that is 0 or above an hour";
-        }
-        return NULL;
-}
-
-static void points_write(const struct ds_profile_row *row, char text[static POINTS_TEXT_MAX])
-{
-        size_t at = 0;
-
-        text[0] = 0;
-        for (uint32_t i = 0; i < row->n_points; i++)
-                at += (size_t)snprintf(text + at, POINTS_TEXT_MAX - at, "%s%" PRIu32 ":%" PRIu64 "ns/%" PRIu32,
-                        i ? " " : "", row->points[i].n_sms, row->points[i].mean_ns, row->points[i].samples);
-}
-
-static int points_read(struct ds_profile_row *row, const char *text)
-{
-        int used = 0;
-
-        while (*text) {
-                struct ds_profile_point *point = &row->points[row->n_points];
-
-                if (row->n_points == DS_PROFILE_POINTS_MAX || strspn(text, "0123456789:ns/ ") != strlen(text) ||
-                        sscanf(text, "%" SCNu32 ":%" SCNu64 "ns/%" SCNu32 "%n", &point->n_sms, &point->mean_ns,
-                                &point->samples, &used) != 3)
-                        return -1;
-                row->n_points++;
-                text += used;
-                text += *text == ' ';
-        }
-        return 0;
-}
-
-static void shape_write(const uint32_t n[3], char text[static SHAPE_TEXT_MAX])
-{
-        snprintf(text, SHAPE_TEXT_MAX, "%" PRIu32 "x%" PRIu32 "x%" PRIu32, n[0], n[1], n[2]);
-}
-
-static int shape_read(uint32_t n[3], const char *text)
-{
-        return sscanf(text, "%" SCNu32 "x%" SCNu32 "x%" SCNu32, &n[0], &n[1], &n[2]) == 3 ? 0 : -1;
-}
-
-/* Writes the forms as text; "" if nothing is known about them. */
-static void forms_write(const struct ds_profile_row *row, char text[static FORMS_TEXT_MAX])
-{
-        text[0] = 0;
-        if (row->sliced.samples || row->persistent.samples)
-                snprintf(text, FORMS_TEXT_MAX, "sliced:%" PRIu32 "/%" PRIu32 " persistent:%" PRIu32 "/%" PRIu32,
-                        row->sliced.permille, row->sliced.samples, row->persistent.permille, row->persistent.samples);
-}
-
-static int forms_read(struct ds_profile_row *row, const char *text)
-{
-        if (!text[0])
-                return 0;
-        return sscanf(text, "sliced:%" SCNu32 "/%" SCNu32 " persistent:%" SCNu32 "/%" SCNu32, &row->sliced.permille,
-                       &row->sliced.samples, &row->persistent.permille, &row->persistent.samples) == 4
-                       ? 0
-                       : -1;
-}
-
-/* Checksum of all columns except the time of last use. Columns that an older version did not have count only if they
- * are set. */
-static int64_t row_checksum(const char *model, const struct ds_profile_row *row)
-{
-        char points[POINTS_TEXT_MAX], forms[FORMS_TEXT_MAX];
-        char text[POINTS_TEXT_MAX + DS_PROFILE_NAME_MAX + DS_PROFILE_MODEL_MAX + FORMS_TEXT_MAX + 256];
-        int n;
-
-        points_write(row, points);
-        n = snprintf(text, sizeof(text),
-                "%s|%" PRIu64 "|%s|%" PRIu32 "x%" PRIu32 "x%" PRIu32 "|%" PRIu32 "x%" PRIu32 "x%" PRIu32 "|%" PRIu32
-                "|%" PRIu32 "|%s|%" PRIu64,
-                model, row->key, row->name, row->grid[0], row->grid[1], row->grid[2], row->block[0], row->block[1],
-                row->block[2], row->shared_bytes, row->bound, points, row->changed_ms);
-        if (row->footprint)
-                n += snprintf(text + n, sizeof(text) - (size_t)n, "|%" PRIu64, row->footprint);
-        forms_write(row, forms);
-        if (forms[0])
-                n += snprintf(text + n, sizeof(text) - (size_t)n, "|%s", forms);
-        return (int64_t)XXH3_64bits(text, DS_MIN((size_t)n, sizeof(text) - 1));
 }
 
 static int64_t interference_checksum(const char *model, const struct ds_profile_interference *row)
@@ -262,12 +149,16 @@ static int column_read(sqlite3_stmt *statement, const char *model, struct ds_pro
                 .changed_ms = (uint64_t)sqlite3_column_int64(statement, 8),
                 .used_ms = (uint64_t)sqlite3_column_int64(statement, 9),
                 .footprint = (uint64_t)sqlite3_column_int64(statement, 11),
+                .group = (uint64_t)sqlite3_column_int64(statement, 13),
         };
         ds_profile_set_name(row, column_text(statement, 2));
-        if (shape_read(row->grid, column_text(statement, 3)) || shape_read(row->block, column_text(statement, 4)) ||
-                points_read(row, column_text(statement, 7)) || forms_read(row, column_text(statement, 12)))
+        if (ds_profile_shape_read(row->grid, column_text(statement, 3)) ||
+                ds_profile_shape_read(row->block, column_text(statement, 4)) ||
+                ds_profile_points_read(row, column_text(statement, 7)) ||
+                ds_profile_forms_read(row, column_text(statement, 12)) ||
+                ds_profile_note_read(row, column_text(statement, 14)))
                 return -1;
-        if (ds_profile_row_wrong(row) || row_checksum(model, row) != sqlite3_column_int64(statement, 10))
+        if (ds_profile_row_wrong(row) || ds_profile_row_checksum(model, row) != sqlite3_column_int64(statement, 10))
                 return -1;
         return 0;
 }
@@ -357,9 +248,12 @@ static int update_schema(ds_profile_db *db, int64_t version)
 
         if (!r && version < 2)
                 r = run(db, "ALTER TABLE profiles ADD COLUMN footprint INTEGER NOT NULL DEFAULT 0");
+        if (!r && version < 3)
+                r = run(db, "ALTER TABLE profiles ADD COLUMN forms TEXT NOT NULL DEFAULT ''");
         if (!r)
-                r = run(db, "ALTER TABLE profiles ADD COLUMN forms TEXT NOT NULL DEFAULT ''; "
-                            "PRAGMA user_version=3; COMMIT");
+                r = run(db, "ALTER TABLE profiles ADD COLUMN note_group INTEGER NOT NULL DEFAULT 0; "
+                            "ALTER TABLE profiles ADD COLUMN note TEXT NOT NULL DEFAULT ''; " NOTES_INDEX
+                            "PRAGMA user_version=4; COMMIT");
         if (r)
                 (void)run(db, "ROLLBACK");
         return r;
@@ -515,11 +409,11 @@ static int count_rows(ds_profile_db *db)
  * least recently used rows. */
 static int evict(ds_profile_db *db, uint64_t n)
 {
-        char text[160];
+        char text[192];
 
         snprintf(text, sizeof(text),
-                "DELETE FROM profiles WHERE id IN (SELECT id FROM profiles ORDER BY points<>'', used, id LIMIT %" PRIu64
-                ")",
+                "DELETE FROM profiles WHERE id IN (SELECT id FROM profiles ORDER BY points<>'' OR note<>'', used, id "
+                "LIMIT %" PRIu64 ")",
                 DS_MAX(n, db->max_rows / EVICT_PART));
         return run(db, text);
 }
@@ -609,14 +503,16 @@ static int delete_row(ds_profile_db *db, int64_t id)
 
 static int bind_row(sqlite3_stmt *statement, const char *model, struct ds_profile_row *row)
 {
-        char grid[SHAPE_TEXT_MAX], block[SHAPE_TEXT_MAX], points[POINTS_TEXT_MAX], forms[FORMS_TEXT_MAX];
+        char grid[DS_PROFILE_SHAPE_TEXT], block[DS_PROFILE_SHAPE_TEXT], points[DS_PROFILE_POINTS_TEXT],
+                forms[DS_PROFILE_FORMS_TEXT];
+        char note[DS_PROFILE_NOTE_TEXT];
 
         row->changed_ms = now_ms();
         row->used_ms = DS_MAX(row->used_ms, row->changed_ms);
-        shape_write(row->grid, grid);
-        shape_write(row->block, block);
-        points_write(row, points);
-        forms_write(row, forms);
+        ds_profile_shape_write(row->grid, grid);
+        ds_profile_shape_write(row->block, block);
+        ds_profile_points_write(row, points);
+        ds_profile_forms_write(row, forms);
         sqlite3_bind_int64(statement, 2, (int64_t)row->key);
         sqlite3_bind_text(statement, 3, row->name, -1, SQLITE_TRANSIENT);
         sqlite3_bind_text(statement, 4, grid, -1, SQLITE_TRANSIENT);
@@ -626,9 +522,12 @@ static int bind_row(sqlite3_stmt *statement, const char *model, struct ds_profil
         sqlite3_bind_text(statement, 8, points, -1, SQLITE_TRANSIENT);
         sqlite3_bind_int64(statement, 9, (int64_t)row->changed_ms);
         sqlite3_bind_int64(statement, 10, (int64_t)row->used_ms);
-        sqlite3_bind_int64(statement, 11, row_checksum(model, row));
+        sqlite3_bind_int64(statement, 11, ds_profile_row_checksum(model, row));
         sqlite3_bind_int64(statement, 12, (int64_t)row->footprint);
-        return sqlite3_bind_text(statement, 13, forms, -1, SQLITE_TRANSIENT);
+        sqlite3_bind_text(statement, 13, forms, -1, SQLITE_TRANSIENT);
+        ds_profile_note_write(row, note);
+        sqlite3_bind_int64(statement, 14, (int64_t)row->group);
+        return sqlite3_bind_text(statement, 15, note, -1, SQLITE_TRANSIENT);
 }
 
 /* Writes a row, replacing the one with the same key. */
@@ -638,10 +537,11 @@ static int write_row(ds_profile_db *db, const char *model, const struct ds_profi
         sqlite3_stmt *statement = NULL;
         int r = prepare(db,
                 "INSERT INTO profiles(model, key, kernel, grid, block, shared, bound, points, changed, used, checksum, "
-                "footprint, forms) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) "
+                "footprint, forms, note_group, note) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, "
+                "?14, ?15) "
                 "ON CONFLICT(model, key) DO "
                 "UPDATE SET kernel=?3, grid=?4, block=?5, shared=?6, bound=?7, points=?8, changed=?9, used=?10, "
-                "checksum=?11, footprint=?12, forms=?13",
+                "checksum=?11, footprint=?12, forms=?13, note_group=?14, note=?15",
                 model, &statement);
 
         if (!r)
@@ -682,29 +582,57 @@ static int touch_row(ds_profile_db *db, uint64_t id)
         return run(db, text);
 }
 
+/* Deletes all but the DS_PROFILE_GROUP_MAX most recently used notes of a group. */
+static int trim_group(ds_profile_db *db, const char *model, uint64_t group)
+{
+        sqlite3_stmt *statement = NULL;
+        int r = prepare(db,
+                "DELETE FROM profiles WHERE id IN (SELECT id FROM profiles WHERE model=?1 AND note<>'' AND "
+                "note_group=?2 ORDER BY used DESC, id DESC LIMIT -1 OFFSET ?3)",
+                model, &statement);
+
+        sqlite3_bind_int64(statement, 2, (int64_t)group);
+        sqlite3_bind_int64(statement, 3, DS_PROFILE_GROUP_MAX);
+        if (!r)
+                r = finish(statement);
+        sqlite3_finalize(statement);
+        return r;
+}
+
+/* Copies what the database knows about the row's kernel, or the note, to the row. */
+static void copy_known(struct ds_profile_row *row, const struct ds_profile_row *stored)
+{
+        row->bound = stored->bound;
+        row->footprint = stored->footprint;
+        row->sliced = stored->sliced;
+        row->persistent = stored->persistent;
+        row->n_points = stored->n_points;
+        memcpy(row->points, stored->points, sizeof(row->points));
+        row->n_note = stored->n_note;
+        memcpy(row->note, stored->note, sizeof(row->note));
+        if (row->of_policy && row->n_note)
+                memcpy(row->name, stored->name, sizeof(row->name));
+}
+
 static int do_see(ds_profile_db *db, struct task *task)
 {
+        static const struct ds_profile_row nothing;
         struct ds_profile_row stored;
         int r = SQLITE_OK, found;
 
         for (size_t i = 0; i < task->n && !r; i++) {
                 struct ds_profile_row *row = &task->rows[i];
+                int known;
 
                 r = read_row(db, task->model, row->key, &stored, &found);
-                if (!r && found) {
-                        row->bound = stored.bound;
-                        row->footprint = stored.footprint;
-                        row->sliced = stored.sliced;
-                        row->persistent = stored.persistent;
-                        row->n_points = stored.n_points;
-                        memcpy(row->points, stored.points, sizeof(row->points));
+                if (r)
+                        break;
+                known = found && stored.of_policy == row->of_policy;
+                copy_known(row, known ? &stored : &nothing);
+                if (known)
                         r = touch_row(db, stored.id);
-                } else if (!r) {
-                        row->bound = row->n_points = 0;
-                        row->footprint = 0;
-                        row->sliced = row->persistent = (struct ds_profile_form){0};
+                else if (!found && !row->of_policy)
                         r = write_row(db, task->model, row);
-                }
         }
         return r ? r : trim(db);
 }
@@ -742,6 +670,13 @@ static void merge_points(struct ds_profile_row *row, const struct ds_profile_row
         }
 }
 
+static int refine_note(ds_profile_db *db, const char *model, const struct ds_profile_row *row, int is_kernel)
+{
+        int r = is_kernel ? SQLITE_OK : write_row(db, model, row);
+
+        return r ? r : trim_group(db, model, row->group);
+}
+
 static int do_refine(ds_profile_db *db, struct task *task)
 {
         struct ds_profile_row stored;
@@ -751,10 +686,14 @@ static int do_refine(ds_profile_db *db, struct task *task)
                 const struct ds_profile_row *row = &task->given[i];
 
                 r = read_row(db, task->model, row->key, &stored, &found);
+                if (!r && row->of_policy) {
+                        r = refine_note(db, task->model, row, found && !stored.of_policy);
+                        continue;
+                }
                 if (r)
                         break;
                 db->figures.unknown += !found;
-                if (!found)
+                if (!found || stored.of_policy)
                         continue;
                 stored.bound = row->bound ? row->bound : stored.bound;
                 stored.footprint = row->footprint ? row->footprint : stored.footprint;
@@ -766,15 +705,18 @@ static int do_refine(ds_profile_db *db, struct task *task)
                 stored.used_ms = 0;
                 r = write_row(db, task->model, &stored);
         }
-        return r;
+        return r ? r : trim(db);
 }
 
 static int do_put(ds_profile_db *db, struct task *task)
 {
         int r = SQLITE_OK;
 
-        for (size_t i = 0; i < task->n && !r; i++)
+        for (size_t i = 0; i < task->n && !r; i++) {
                 r = write_row(db, task->model, &task->given[i]);
+                if (!r && task->given[i].of_policy)
+                        r = trim_group(db, task->model, task->given[i].group);
+        }
         return r ? r : trim(db);
 }
 

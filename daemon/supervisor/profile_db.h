@@ -11,8 +11,11 @@
  * aside (".damaged", replacing an earlier one) and a new one is created, at the start or whenever the damage is found.
  * A row that fails is deleted and counted. Damaged data is never used.
  *
- * The number of rows and of pages is bounded; the least recently used rows are deleted first. Without a usable file the
- * same data is kept in memory. Writes do not wait for the disk: a power failure may cost the last minutes, not the
+ * A row may also be a note of a policy (struct detshare_note in policies/detshare_policy.h). The key of a note is a hash
+ * of the policy, the group and the policy's own key.
+ *
+ * The number of rows, of notes in a group and of pages is bounded; the least recently used rows are deleted first.
+ * Without a usable file the same data is kept in memory. Writes do not wait for the disk: a power failure may cost the last minutes, not the
  * file.
  *
  * All functions are called from one thread, which may be any. Memory comes from the C library, because the daemon's
@@ -31,6 +34,8 @@ typedef struct ds_profile_db ds_profile_db;
 #define DS_PROFILE_ROWS_MAX 32768u
 #define DS_PROFILE_INTERFERENCE_MAX 256u /* most cells in a GPU's calibration */
 #define DS_PROFILE_LOADS 3u              /* kinds of kernels that a calibration measures: compute, read, write */
+#define DS_PROFILE_NOTE_MAX 40u          /* most values of a policy's note */
+#define DS_PROFILE_GROUP_MAX 64u         /* notes kept of each group */
 #define DS_PROFILE_FILE "profiles.db"
 
 /* Duration of a kernel on a number of SMs. */
@@ -55,6 +60,9 @@ struct ds_profile_row {
         struct ds_profile_point points[DS_PROFILE_POINTS_MAX];
         uint64_t footprint;           /* minimum of bytes of memory that a launch reads or writes; 0: not known */
         uint64_t changed_ms, used_ms; /* time of the last change and of the last use, ms since 1970 */
+        uint32_t of_policy;           /* 1: a note of a policy; the name is its text, and nothing else is set */
+        uint32_t n_note;              /* values of the note */
+        uint64_t group, note[DS_PROFILE_NOTE_MAX];
 };
 
 /* Fields as in detshare_policy.h. */
@@ -86,13 +94,14 @@ void ds_profile_set_name(struct ds_profile_row *row, const char *name);
 /* The functions below return 0, or -EIO if the file could not be read or written; then nothing has changed. */
 
 /*
- * Records the use of kernels. Kernels without a row get one, with the given name and shape and without points. For
- * kernels with a row, the stored bound and points are returned in rows.
+ * Records the use of kernels and notes. Kernels without a row get one, with the given name and shape and without points. For
+ * kernels with a row, the stored bound and points are returned in rows. Notes with a row are returned with their values;
+ * the others have none, and get no row.
  */
 int ds_profile_db_see(ds_profile_db *db, const char *model, struct ds_profile_row *rows, size_t n);
 /*
  * Updates bound, footprint and points of existing rows. Profiles without a row count in figures.unknown. A stored point
- * with more samples is kept.
+ * with more samples is kept. Writes whole notes. A row of a kernel never replaces a note, nor the reverse.
  */
 int ds_profile_db_refine(ds_profile_db *db, const char *model, const struct ds_profile_row *rows, size_t n);
 /* Writes whole rows and replaces existing ones. */

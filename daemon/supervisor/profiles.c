@@ -66,6 +66,10 @@ static void pack_row(struct ds_profile_row *row)
         to->persistent_samples = row->persistent.samples;
         to->changed_ms = row->changed_ms;
         to->used_ms = row->used_ms;
+        to->of_policy = row->of_policy != 0;
+        to->group = row->group;
+        to->note = row->note;
+        to->n_note = row->n_note;
         for (uint32_t i = 0; i < row->n_points; i++) {
                 Detshare__ProfilePoint *point = &packed.points[packed.n][i];
 
@@ -92,12 +96,16 @@ static const char *unpack_row(const Detshare__Profile *from, struct ds_profile_r
                 .footprint = from->footprint,
                 .sliced = {from->sliced_permille, from->sliced_samples},
                 .persistent = {from->persistent_permille, from->persistent_samples},
+                .of_policy = from->of_policy != 0,
+                .group = from->group,
         };
         ds_profile_set_name(row, from->kernel[0] ? from->kernel : "?");
         for (size_t i = 0; i < from->n_points && i < POINTS_MAX; i++)
                 row->points[row->n_points++] = (struct ds_profile_point){.n_sms = from->points[i]->n_sms,
                         .samples = from->points[i]->samples,
                         .mean_ns = from->points[i]->mean_ns};
+        for (size_t i = 0; i < from->n_note && i < DS_PROFILE_NOTE_MAX; i++)
+                row->note[row->n_note++] = from->note[i];
         return ds_profile_row_wrong(row);
 }
 
@@ -144,7 +152,7 @@ static void seen_done(struct ds_profile_job *job)
 
         packed.n = 0;
         for (size_t i = 0; i < job->n && !job->r; i++)
-                if (job->rows[i].n_points || job->rows[i].bound)
+                if (job->rows[i].n_points || job->rows[i].bound || job->rows[i].n_note)
                         pack_row(&job->rows[i]);
         put.profiles = packed.pointers;
         put.n_profiles = packed.n;

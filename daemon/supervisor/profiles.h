@@ -5,7 +5,7 @@
  * The worker reports each kernel that it sees for the first time and receives the stored profile, whoever measured it.
  * Every few seconds it sends profiles that it has refined from running kernels. A restarted worker requests all
  * profiles again. Kernels of one image are the same for all users and share their rows; only administrators may list
- * them.
+ * them. Notes of policies take the same way; the worker's policy reads them by a key that includes the users concerned.
  *
  * A profiling run (`detsharectl profile run`) sets the policy "profile" as long as the connection that requested it
  * exists. However it ends, the previous policy is restored with its parameters. Calibrations (`detsharectl calibrate`)

@@ -25,6 +25,7 @@ static const struct ds_field_limit field_limits[] = {
         {"detshare.EncodeTensorMap", "lower", 5},
         {"detshare.EncodeTensorMap", "upper", 5},
         {"detshare.Profile", "points", 24},
+        {"detshare.Profile", "note", 40},
         {"detshare.ProfileList", "profiles", 64},
         {"detshare.PutProfiles", "profiles", 32},
         {"detshare.ProfileRun", "params", DS_POLICY_PARAMS_MAX},

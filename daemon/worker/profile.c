@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiles: reports the kernels seen, and exchanges their measurements with the supervisor
+ * Profiles: reports the kernels seen, and exchanges their measurements and policies' notes with the supervisor
  *
  * The scheduler records new kernels and refines a kernel's profile with every undisturbed sample. The supervisor stores
  * the profiles of all workers of this GPU. The worker reports new kernels soon, in batches, and receives the stored
  * profiles. It sends refined profiles every two seconds in which something ended, on request, and when it ends. No work
- * waits for this: a kernel without a profile runs with the defaults.
+ * waits for this: a kernel without a profile runs with the defaults. Notes of policies (sched/notes.h) travel in the same
+ * messages.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "util/error.h"
@@ -15,6 +17,7 @@
 #define PROFILE_ROWS 64u                  /* profiles per message */
 #define PROFILE_ASK_NS (5 * DS_NS_PER_MS) /* minimum interval between two messages with profiles */
 #define PROFILE_SAY_NS (2 * DS_NS_PER_S)  /* interval between two reports of all refined profiles */
+#define PROFILE_NOTES 8u                  /* most notes in such a message */
 #define PROFILE_FLUSH 64u                 /* most messages that a request for all profiles sends at once */
 
 /* Buffer of one message, which is filled and sent at once. */
@@ -22,14 +25,34 @@ static struct {
         Detshare__Profile profiles[PROFILE_ROWS], *pointers[PROFILE_ROWS];
         Detshare__ProfilePoint points[PROFILE_ROWS][DETSHARE_POINTS_MAX],
                 *point_pointers[PROFILE_ROWS][DETSHARE_POINTS_MAX];
+        struct ds_sched_note notes[PROFILE_NOTES];
 } profile_out;
+
+/* Adds the first n notes of the buffer to the message, behind `at` profiles. Returns the number of both. */
+static size_t profile_fill_notes(size_t at, size_t n)
+{
+        for (size_t i = 0; i < n; i++) {
+                struct ds_sched_note *note = &profile_out.notes[i];
+                Detshare__Profile *profile = &profile_out.profiles[at];
+
+                detshare__profile__init(profile);
+                profile->key = note->key;
+                profile->of_policy = 1;
+                profile->group = note->group;
+                profile->kernel = note->text;
+                profile->note = note->values;
+                profile->n_note = note->n;
+                profile_out.pointers[at++] = profile;
+        }
+        return at;
+}
 
 static size_t profile_say_seen(ds_worker *worker)
 {
         Detshare__Internal__FromWorker message = DETSHARE__INTERNAL__FROM_WORKER__INIT;
         Detshare__Internal__ProfileSeen list = DETSHARE__INTERNAL__PROFILE_SEEN__INIT;
         struct ds_sched_seen seen[PROFILE_ROWS];
-        const size_t n = ds_sched_seen(worker->sched, seen, PROFILE_ROWS);
+        size_t n = ds_sched_seen(worker->sched, seen, PROFILE_ROWS - PROFILE_NOTES);
 
         for (size_t i = 0; i < n; i++) {
                 Detshare__Profile *profile = &profile_out.profiles[i];
@@ -46,6 +69,7 @@ static size_t profile_say_seen(ds_worker *worker)
                 profile->shared_bytes = seen[i].shared_bytes;
                 profile_out.pointers[i] = profile;
         }
+        n = profile_fill_notes(n, ds_sched_notes_asked(worker->sched, profile_out.notes, PROFILE_NOTES));
         if (!n)
                 return 0;
         list.profiles = profile_out.pointers;
@@ -86,10 +110,11 @@ static size_t profile_say_refined(ds_worker *worker)
         Detshare__Internal__FromWorker message = DETSHARE__INTERNAL__FROM_WORKER__INIT;
         Detshare__Internal__ProfileRefined list = DETSHARE__INTERNAL__PROFILE_REFINED__INIT;
         struct ds_sched_profile refined[PROFILE_ROWS];
-        const size_t n = ds_sched_profiles_changed(worker->sched, refined, PROFILE_ROWS);
+        size_t n = ds_sched_profiles_changed(worker->sched, refined, PROFILE_ROWS - PROFILE_NOTES);
 
         for (size_t i = 0; i < n; i++)
                 profile_fill(i, &refined[i]);
+        n = profile_fill_notes(n, ds_sched_notes_changed(worker->sched, profile_out.notes, PROFILE_NOTES));
         if (!n)
                 return 0;
         list.profiles = profile_out.pointers;
@@ -121,7 +146,7 @@ void dsw_profile_step(ds_worker *worker)
                 worker->active_wall_ns < worker->profile.said_wall_ns)
                 return;
         /* if the message is full, the next one carries the other refined profiles */
-        if (profile_say_refined(worker) < PROFILE_ROWS)
+        if (profile_say_refined(worker) < PROFILE_ROWS - PROFILE_NOTES)
                 worker->profile.said_wall_ns = now;
 }
 
@@ -138,12 +163,26 @@ uint64_t dsw_profile_wait_ns(const ds_worker *worker)
         return due > now ? due - now : 0;
 }
 
+static void profile_put_note(ds_worker *worker, const Detshare__Profile *from)
+{
+        struct ds_sched_note note = {.key = from->key, .group = from->group};
+
+        for (; note.n < from->n_note && note.n < DETSHARE_NOTE_VALUES; note.n++)
+                note.values[note.n] = from->note[note.n];
+        snprintf(note.text, sizeof(note.text), "%s", from->kernel);
+        ds_sched_note_put(worker->sched, &note);
+}
+
 void dsw_profile_put(ds_worker *worker, const Detshare__Internal__ProfilePut *put)
 {
         for (size_t i = 0; i < put->n_profiles; i++) {
                 const Detshare__Profile *from = put->profiles[i];
                 struct ds_sched_profile profile = {.key = from->key, .bound = from->bound};
 
+                if (from->of_policy) {
+                        profile_put_note(worker, from);
+                        continue;
+                }
                 profile.forms[DS_PTX_FORM_SLICED] =
                         (struct ds_sched_form_cost){.samples = from->sliced_samples, .permille = from->sliced_permille};
                 profile.forms[DS_PTX_FORM_PERSISTENT] = (struct ds_sched_form_cost){

@@ -392,9 +392,13 @@ Test(profile_db, a_file_of_somebody_else)
 Test(profile_db, a_file_of_a_newer_program)
 {
         make(3);
-        sql("PRAGMA user_version=4");
+        sql("PRAGMA user_version=5");
         assert_replaced("is from a newer version");
 }
+
+#define NO_NOTES                                                                                              \
+        "DROP INDEX profiles_notes; ALTER TABLE profiles DROP COLUMN note; ALTER TABLE profiles DROP COLUMN " \
+        "note_group;"
 
 /* A file of version 1 has no footprints of kernels: its rows stay, and new rows have a footprint. */
 Test(profile_db, a_file_of_an_older_program)
@@ -405,8 +409,8 @@ Test(profile_db, a_file_of_an_older_program)
         row.footprint = 0;
         cr_assert_eq(ds_profile_db_put(db, MODEL, &row, 1), 0);
         ds_profile_db_close(db);
-        sql("ALTER TABLE profiles DROP COLUMN footprint; ALTER TABLE profiles DROP COLUMN forms; PRAGMA "
-            "user_version=1");
+        sql(NO_NOTES "ALTER TABLE profiles DROP COLUMN footprint; ALTER TABLE profiles DROP COLUMN forms; PRAGMA "
+                     "user_version=1");
         for (int i = 0; i < 2; i++) {
                 db = ds_profile_db_open(path, 0);
                 cr_assert_eq(ds_profile_db_see(db, MODEL, &back, 1), 0);
@@ -427,7 +431,7 @@ Test(profile_db, a_file_without_forms)
 
         cr_assert_eq(ds_profile_db_put(db, MODEL, &row, 1), 0);
         ds_profile_db_close(db);
-        sql("ALTER TABLE profiles DROP COLUMN forms; PRAGMA user_version=2");
+        sql(NO_NOTES "ALTER TABLE profiles DROP COLUMN forms; PRAGMA user_version=2");
         db = ds_profile_db_open(path, 0);
         cr_assert_eq(ds_profile_db_see(db, MODEL, &back, 1), 0);
         cr_assert_eq(back.n_points, 3);
@@ -683,4 +687,152 @@ Test(profile_db, a_calibration_replaces_the_last_one)
         cr_assert_eq(memcmp(&back[0], &cells[7], sizeof(back[0])), 0);
         cr_assert_eq(figures_of(db).refused, 1);
         ds_profile_db_close(db);
+}
+
+/* A note of the group with three values. */
+static struct ds_profile_row note_of(uint64_t group, uint64_t key)
+{
+        struct ds_profile_row row = {.key = key, .of_policy = 1, .group = group, .n_note = 3};
+
+        ds_profile_set_name(&row, "detshare: best effort on 66 of 132 SMs");
+        row.note[0] = 1;
+        row.note[1] = UINT64_MAX;
+        row.note[2] = key;
+        return row;
+}
+
+/* Asks for a note as the worker does. Returns the number of its values. */
+static uint32_t note_asked(ds_profile_db *db, const char *model, uint64_t group, uint64_t key)
+{
+        struct ds_profile_row row = {.key = key, .of_policy = 1, .group = group}, expected = note_of(group, key);
+
+        ds_profile_set_name(&row, "?");
+        cr_assert_eq(ds_profile_db_see(db, model, &row, 1), 0);
+        if (row.n_note) {
+                cr_assert_str_eq(row.name, expected.name);
+                cr_assert_eq(memcmp(row.note, expected.note, sizeof(row.note)), 0);
+        }
+        return row.n_note;
+}
+
+static void note_written(ds_profile_db *db, uint64_t group, uint64_t key)
+{
+        struct ds_profile_row row = note_of(group, key);
+
+        cr_assert_eq(ds_profile_db_refine(db, MODEL, &row, 1), 0);
+}
+
+/* A note outlasts the file's closing, for the same GPU only. Asking for a note makes no row. */
+Test(profile_db, notes_are_kept)
+{
+        ds_profile_db *db = ds_profile_db_open(path, 0);
+        struct ds_profile_row list[2];
+        size_t n;
+        int more;
+
+        cr_assert_eq(note_asked(db, MODEL, 5, 7), 0);
+        cr_assert_eq(figures_of(db).rows, 0);
+        note_written(db, 5, 7);
+        ds_profile_db_close(db);
+        db = ds_profile_db_open(path, 0);
+        cr_assert_eq(note_asked(db, MODEL, 5, 7), 3);
+        cr_assert_eq(note_asked(db, MODEL, 5, 8), 0);
+        cr_assert_eq(note_asked(db, "DetShare sim:a2000/26", 5, 7), 0);
+        cr_assert_eq(ds_profile_db_list(db, MODEL, 0, "detshare: ", 0, list, 2, &n, &more), 0);
+        cr_assert_eq(n, 1);
+        cr_assert(list[0].of_policy && list[0].group == 5 && list[0].n_note == 3);
+        cr_assert_eq(figures_of(db).refused, 0);
+        ds_profile_db_close(db);
+}
+
+/* Many notes of one group displace neither those of another group nor the one in use. */
+Test(profile_db, notes_of_a_group_are_few)
+{
+        ds_profile_db *db = ds_profile_db_open(path, 0);
+
+        note_written(db, 1, 1000);
+        note_written(db, 2, 2000);
+        for (uint64_t key = 1; key <= 2 * DS_PROFILE_GROUP_MAX; key++) {
+                const struct timespec ms = {.tv_nsec = 1100000};
+
+                note_written(db, 2, key);
+                cr_assert_eq(note_asked(db, MODEL, 2, 2000), 3, "after %" PRIu64, key);
+                nanosleep(&ms, NULL);
+        }
+        cr_assert_eq(figures_of(db).rows, DS_PROFILE_GROUP_MAX + 1);
+        cr_assert_eq(note_asked(db, MODEL, 1, 1000), 3);
+        cr_assert_eq(note_asked(db, MODEL, 2, 1), 0);
+        cr_assert_eq(note_asked(db, MODEL, 2, 2 * DS_PROFILE_GROUP_MAX), 3);
+        ds_profile_db_close(db);
+}
+
+/* Measured kernels and notes are evicted after kernels that were only seen. */
+Test(profile_db, notes_outlast_unmeasured_rows)
+{
+        ds_profile_db *db = ds_profile_db_open(path, 8);
+
+        note_written(db, 1, 1000);
+        for (uint64_t key = 1; key <= 40; key++) {
+                struct ds_profile_row row = row_of(key);
+
+                cr_assert_eq(ds_profile_db_see(db, MODEL, &row, 1), 0);
+        }
+        cr_assert_leq(figures_of(db).rows, 8);
+        cr_assert_eq(note_asked(db, MODEL, 1, 1000), 3);
+        ds_profile_db_close(db);
+}
+
+/* A kernel whose key is that of a note does not replace it, nor the reverse. */
+Test(profile_db, kernels_and_notes_do_not_mix)
+{
+        struct ds_profile_row kernel = with_points(7), seen = row_of(7), other = with_points(8), back = row_of(8);
+        ds_profile_db *db = ds_profile_db_open(path, 0);
+
+        note_written(db, 5, 7);
+        cr_assert_eq(ds_profile_db_see(db, MODEL, &seen, 1), 0);
+        cr_assert_eq(seen.n_points + seen.n_note, 0);
+        cr_assert_eq(ds_profile_db_refine(db, MODEL, &kernel, 1), 0);
+        cr_assert_eq(note_asked(db, MODEL, 5, 7), 3);
+        cr_assert_eq(ds_profile_db_put(db, MODEL, &other, 1), 0);
+        note_written(db, 5, 8);
+        cr_assert_eq(note_asked(db, MODEL, 5, 8), 0);
+        cr_assert_eq(ds_profile_db_see(db, MODEL, &back, 1), 0);
+        assert_points(&back);
+        ds_profile_db_close(db);
+}
+
+/* A note that somebody changed in the file is not used. */
+Test(profile_db, a_note_that_was_changed)
+{
+        static const char *const changes[] = {"UPDATE profiles SET note='1 2 3'", "UPDATE profiles SET note_group=6",
+                "UPDATE profiles SET note='1 x 3'", "UPDATE profiles SET model='" MODEL "', key=8"};
+
+        for (size_t i = 0; i < DS_ARRAY_SIZE(changes); i++) {
+                ds_profile_db *db = ds_profile_db_open(path, 0);
+
+                note_written(db, 5, 7);
+                ds_profile_db_close(db);
+                sql(changes[i]);
+                db = ds_profile_db_open(path, 0);
+                cr_assert_eq(note_asked(db, MODEL, 5, i == 3 ? 8 : 7), 0, "%s", changes[i]);
+                cr_assert_eq(figures_of(db).refused, 1, "%s", changes[i]);
+                ds_profile_db_close(db);
+        }
+}
+
+/* A file of version 3 has no notes. */
+Test(profile_db, a_file_without_notes)
+{
+        struct ds_profile_row back = row_of(77);
+        ds_profile_db *db;
+
+        assert_works(ds_profile_db_open(path, 0), 1);
+        sql(NO_NOTES "PRAGMA user_version=3");
+        db = ds_profile_db_open(path, 0);
+        cr_assert_eq(ds_profile_db_see(db, MODEL, &back, 1), 0);
+        assert_points(&back);
+        note_written(db, 5, 7);
+        cr_assert_eq(note_asked(db, MODEL, 5, 7), 3);
+        ds_profile_db_close(db);
+        cr_assert_eq(lines(""), 0);
 }

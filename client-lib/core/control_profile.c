@@ -31,6 +31,7 @@ static void take_profile(const Detshare__Profile *e, struct dsc_profile *ret)
                 .persistent_samples = e->persistent_samples,
                 .changed_ms = e->changed_ms,
                 .used_ms = e->used_ms,
+                .group = e->group,
         };
         TAKE_STRING(ret->kernel, e->kernel);
         for (size_t i = 0; i < e->n_points && i < DSC_PROFILE_POINTS; i++)
@@ -39,6 +40,8 @@ static void take_profile(const Detshare__Profile *e, struct dsc_profile *ret)
                         .samples = e->points[i]->samples,
                         .mean_ns = e->points[i]->mean_ns,
                 };
+        for (size_t i = 0; i < e->n_note && i < DSC_PROFILE_NOTE; i++)
+                ret->note[ret->n_note++] = e->note[i];
 }
 
 static int take_page(const Detshare__ProfileList *page, struct dsc_profiles *ret)
@@ -119,6 +122,10 @@ static void fill_profile(struct put_page *page, size_t i, const struct dsc_profi
         Detshare__Profile *to = &page->profiles[i];
         detshare__profile__init(to);
         to->key = row->key;
+        to->of_policy = row->n_note != 0;
+        to->group = row->group;
+        to->note = (uint64_t *)row->note;
+        to->n_note = row->n_note;
         to->kernel = (char *)row->kernel;
         to->grid_x = row->grid[0];
         to->grid_y = row->grid[1];

@@ -10,6 +10,7 @@
 
 #define DSC_PROFILE_POINTS 24
 #define DSC_PROFILE_NAME 256
+#define DSC_PROFILE_NOTE 40
 
 struct dsc_profile_point {
         uint32_t n_sms, samples;
@@ -27,6 +28,9 @@ struct dsc_profile {
         uint32_t n_points;
         struct dsc_profile_point points[DSC_PROFILE_POINTS]; /* sorted by n_sms */
         uint64_t changed_ms, used_ms;
+        /* a note of a policy if n_note is not 0: `kernel` is its text, and nothing else is set */
+        uint32_t n_note;
+        uint64_t group, note[DSC_PROFILE_NOTE];
 };
 
 struct dsc_profiles {

@@ -5,8 +5,9 @@
  *     detshare-profiles 1
  *     gpu     DetShare sim:h200/132
  *     KEY     GRID    BLOCK   SHARED  BOUND[/FOOTPRINT]       SMS:NS/SAMPLES...       KERNEL
+ *     KEY     note    GROUP   VALUE...        TEXT
  *
- * A file belongs to one model of GPU. The daemon refuses files of another one, because times do not carry over.
+ * The last form is a note of a policy. A file belongs to one model of GPU. The daemon refuses files of another one, because times do not carry over.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -17,10 +18,19 @@
 #include "ctl/profile.h"
 
 #define HEADER "detshare-profiles 1"
+#define NOTE "note" /* second field of a note */
 #define ROWS_MAX 65536u
 #define LINE_MAX_ 4096u /* most bytes of a line with its newline; a profile with all its points is shorter */
 
 /* --- export ----------------------- */
+
+static void write_note(FILE *f, const struct dsc_profile *row)
+{
+        fprintf(f, "%016" PRIx64 "\t" NOTE "\t%016" PRIx64 "\t", row->key, row->group);
+        for (uint32_t i = 0; i < row->n_note; i++)
+                fprintf(f, "%s%" PRIu64, i ? " " : "", row->note[i]);
+        fprintf(f, "\t%s\n", row->kernel);
+}
 
 static void write_row(FILE *f, const struct dsc_profile *row)
 {
@@ -47,7 +57,7 @@ int profile_export(const struct dsc_profiles *profiles, const char *path)
         }
         fprintf(f, HEADER "\ngpu\t%s\n", profiles->gpu);
         for (size_t i = 0; i < profiles->n; i++)
-                write_row(f, &profiles->rows[i]);
+                (profiles->rows[i].n_note ? write_note : write_row)(f, &profiles->rows[i]);
         const int bad = ferror(f) | (f == stdout ? fflush(f) : fclose(f));
         if (!bad)
                 return 0;
@@ -120,16 +130,33 @@ static int read_bound(struct dsc_profile *row, const char *at)
         return *at ? -1 : 0;
 }
 
+static int read_note(struct dsc_profile *row, char *const field[5])
+{
+        const char *key = field[0], *group = field[2], *at = field[3];
+        if (read_number(&key, 16, UINT64_MAX, &row->key) || *key || read_number(&group, 16, UINT64_MAX, &row->group) ||
+                *group)
+                return -1;
+        do {
+                if (row->n_note == DSC_PROFILE_NOTE || read_number(&at, 10, UINT64_MAX, &row->note[row->n_note]))
+                        return -1;
+                row->n_note++;
+        } while (!read_char(&at, ' '));
+        snprintf(row->kernel, sizeof(row->kernel), "%s", field[4]);
+        return *at ? -1 : 0;
+}
+
 static int read_row(struct dsc_profile *row, char *line)
 {
         char *rest = NULL, *field[7];
         const char *key, *shared;
+        int n = 0;
         *row = (struct dsc_profile){.key = 0};
-        for (int i = 0; i < 7; i++) {
-                field[i] = strtok_r(i ? NULL : line, "\t", &rest);
-                if (!field[i])
-                        return -1;
-        }
+        while (n < 7 && (field[n] = strtok_r(n ? NULL : line, "\t", &rest)))
+                n++;
+        if (n == 5 && !strcmp(field[1], NOTE))
+                return read_note(row, field);
+        if (n < 7)
+                return -1;
         key = field[0];
         shared = field[3];
         if (read_number(&key, 16, UINT64_MAX, &row->key) || *key || read_shape(field[1], row->grid) ||

@@ -153,6 +153,7 @@ static void json_row(const struct dsc_profile *row, struct ctl_text *text)
         ctl_json_string(text, "demangled", ctl_demangle(row->kernel, demangled, sizeof(demangled)));
         snprintf(buffer, sizeof(buffer), "%016" PRIx64, row->key);
         ctl_json_string(text, "key", buffer);
+        ctl_json_bool(text, "of_policy", row->n_note != 0);
         ctl_json_string(text, "grid", shape_text(row->grid, buffer));
         ctl_json_string(text, "block", shape_text(row->block, buffer));
         ctl_json_number(text, "shared_bytes", row->shared_bytes);
@@ -206,6 +207,15 @@ int profile_list(struct dsc_profiles *profiles, int as_json, int measured, struc
 
 /* --- one profile ------------------ */
 
+static void note_details(const struct dsc_profile *row, struct ctl_text *text)
+{
+        ctl_wrap(text->file, row->kernel, 0, 2, ctl_width());
+        fprintf(text->file, "  note of a policy, key %016" PRIx64 ", group %016" PRIx64 ":\n ", row->key, row->group);
+        for (uint32_t i = 0; i < row->n_note; i++)
+                fprintf(text->file, " %" PRIu64, row->note[i]);
+        fputc('\n', text->file);
+}
+
 static void details(const struct dsc_profile *row, struct ctl_text *text)
 {
         char grid[40], block[40], time[32], name[1024];
@@ -238,6 +248,6 @@ int profile_details(const struct dsc_profiles *profiles, struct ctl_text *text)
 {
         fprintf(text->file, "%s SMs\n", profiles->gpu);
         for (size_t i = 0; i < profiles->n; i++)
-                details(&profiles->rows[i], text);
+                (profiles->rows[i].n_note ? note_details : details)(&profiles->rows[i], text);
         return 0;
 }

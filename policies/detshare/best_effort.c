@@ -33,13 +33,27 @@ struct be *be_find(struct detshare *d, const struct detshare_session_view *view)
         /* with more BE sessions than places in the table, sessions replace each other all the time; that is no
          * change of BE */
         crowd = oldest->seen && oldest->seen + 1 >= d->decision;
-        *oldest = (struct be){.id = view->id, .device_ns = view->device_ns};
+        *oldest = (struct be){.id = view->id, .uid = view->uid, .device_ns = view->device_ns};
+        if (!crowd)
+                d->be_since = d->decision;
         for (uint32_t i = 0; i < LS_MAX && !crowd; i++) {
                 felt_forget(&d->ls[i].felt);
                 sharing_forget(&d->ls[i].sharing);
                 d->ls[i].mean_beside_ns = 0;
         }
         return oldest;
+}
+
+void be_complete(struct detshare *d, const struct detshare_snapshot *snapshot)
+{
+        const struct detshare_session_view *view;
+
+        if (snapshot->event != DETSHARE_EVENT_COMPLETE || snapshot->event_session >= snapshot->n_sessions)
+                return;
+        view = &snapshot->sessions[snapshot->event_session];
+        for (uint32_t i = 0; i < BE_MAX && view->class_ == DETSHARE_CLASS_BE; i++)
+                if (d->be[i].seen && d->be[i].id == view->id)
+                        sketch_add(&d->be[i].kernels, &snapshot->event_op);
 }
 
 void be_look(struct detshare *d, const struct detshare_snapshot *snapshot)

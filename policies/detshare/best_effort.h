@@ -16,6 +16,9 @@ uint64_t be_runs_for(const struct detshare *d, const struct detshare_coroutine_v
  * is discarded. */
 struct be *be_find(struct detshare *d, const struct detshare_session_view *view);
 
+/* Notes the kernel of a BE session that ended, see sketch.h. */
+void be_complete(struct detshare *d, const struct detshare_snapshot *snapshot);
+
 /*
  * Updates the virtual times of the BE sessions. A session that had no work lately, or that waits for LS, is moved up to
  * the others, so no session waits for it. The time of a running operation counts before its end, so the other sessions

@@ -21,6 +21,7 @@
  *      tide.c          sums up what the running requests require, and whether one of them holds BE
  *      requests.c      learns each LS session's requests: begin and end, length, gaps, SMs
  *      felt.c          measures what BE costs requests; budget.c and waits.c: what an objective leaves for BE
+ *      kept.c          keeps that beyond the end of the daemon, per pair of programs (sketch.h)
  *      sharing.c       measures what both achieve side by side, with BE on all SMs and on parts of them
  *      gaps.c, mean.c  statistics; interference.c: the calibration of the GPU
  *      state.h         everything that the policy remembers; params.c: its parameters
@@ -55,6 +56,7 @@ static int detshare_decide(void *state, const struct detshare_snapshot *snapshot
         ls_complete(d, snapshot);
         tide_regime(d);
         be_look(d, snapshot);
+        be_complete(d, snapshot);
         be_evict_all(d, snapshot, decision);
         launch_ls(snapshot, decision);
         if (!decision->again)
@@ -103,6 +105,8 @@ static int detshare_init(void *state, const struct detshare_policy_config *confi
                 d->p[i] = config->params[i];
         d->n_sms = config->n_sms;
         d->mask_permille = config->mask_permille;
+        if (config->size > offsetof(struct detshare_policy_config, notes))
+                d->notes = config->notes;
         stair_side_init(&d->upper, config, DETSHARE_SIDE_UPPER, DETSHARE_FAMILY_FINE);
         ways_init(d);
         bounds_init(d, config);

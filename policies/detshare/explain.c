@@ -25,6 +25,22 @@ static void explain_ways(const struct detshare *d, const struct ls *ls, uint32_t
         }
 }
 
+/* Adds where the measurement is from. */
+static void explain_origin(const struct sharing *sharing, char *text, uint32_t size)
+{
+        const uint32_t length = (uint32_t)strlen(text);
+
+        if (sharing->origin == SHARING_KEPT)
+                snprintf(text + length, size - length,
+                        "; measured in an earlier run, %u of %u requests have checked it so far",
+                        sharing->way[sharing->best].checks, SHARING_CHECKS);
+        else if (sharing->origin == SHARING_CONFIRMED)
+                snprintf(text + length, size - length, "; measured in an earlier run and confirmed in this one");
+        else if (sharing->origin == SHARING_REFUTED)
+                snprintf(text + length, size - length,
+                        "; measured again, because an earlier run's figures did not hold");
+}
+
 /* The sentence about a session whose objective is in reach. */
 static void explain_objective(const struct detshare *d, const struct ls *ls, char *text, uint32_t size)
 {
@@ -39,6 +55,7 @@ static void explain_objective(const struct detshare *d, const struct ls *ls, cha
         }
         if (!sharing_is_known(way)) {
                 snprintf(text, size, "learns what requests and best effort achieve side by side");
+                explain_origin(sharing, text, size);
                 return;
         }
         if (!sharing_pays(sharing, best))
@@ -49,10 +66,13 @@ static void explain_objective(const struct detshare *d, const struct ls *ls, cha
         else
                 snprintf(text, size,
                         "shares: side by side with best effort on %u of %u SMs requests run at %.2f of their speed "
-                        "alone and best effort at %.2f; the objective allows that for %.2f ms of a request of %.2f ms",
+                        "alone and best effort at %.2f%s; the objective allows that for %.2f ms of a request of "
+                        "%.2f ms",
                         d->way_sms[best], d->n_sms, speed(way->ls), speed(way->be),
+                        ls_ways(d, ls) > 1 ? ", by which best effort gains most" : "",
                         (double)sharing_time(sharing, best, until_ns) / 1e6, (double)ls->length_ns / 1e6);
         explain_ways(d, ls, best, text, size);
+        explain_origin(sharing, text, size);
 }
 
 /* The sentence about a session without an objective in reach. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "policies/detshare/requests.h"
 
+#include "policies/detshare/kept.h"
 #include "policies/detshare/mean.h"
 
 /* each full multiple of this in an LS operation's duration counts as one more delay by BE, ns */
@@ -180,6 +181,7 @@ static void ls_learn_sharing(const struct detshare *d, struct ls *ls, uint64_t l
                 sharing_learn(&ls->sharing, length, ls->cut_ns ? ls->cut_ns - ls->begin_ns : length,
                         left ? ls->free_ns - ls->begin_ns : length, ls->budget.mean_ns,
                         left ? ls->free_work_ns : d->be_work_ns);
+        kept_write(d, ls);
 }
 
 static void ls_close(const struct detshare *d, struct ls *ls)
@@ -260,6 +262,8 @@ static void ls_buy(const struct detshare *d, struct ls *ls)
         const uint64_t may_ns = ls->slo_ns ? budget_until(&ls->budget, ls->slo_ns) : 0;
         const uint32_t turn = ls->n_bought, n_ways = ls_ways(d, ls);
 
+        if (ls->slo_ns && ls->budget.samples)
+                kept_recall(d, ls);
         if (!may_ns)
                 return;
         sharing_choose(&ls->sharing, n_ways, may_ns, ls->length_ns, ls->mean_idle_ns);
@@ -327,6 +331,7 @@ void ls_look(struct detshare *d, struct ls *ls, const struct detshare_session_vi
         if (view) {
                 ls->seen = d->decision;
                 /* until a request is closed its objective counts, which may be another than that of the next one */
+                ls->uid = view->uid;
                 if (busy || !ls->open) {
                         ls->slo_ns = view->slo_ns;
                         ls->counted = view->counted != 0;
@@ -374,6 +379,7 @@ void ls_count(struct detshare *d, const struct detshare_snapshot *snapshot)
                 return;
         ls->operations++;
         positions_count(&ls->positions);
+        sketch_add(&ls->kernels, &snapshot->event_op);
 }
 
 void ls_complete(struct detshare *d, const struct detshare_snapshot *snapshot)

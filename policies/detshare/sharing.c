@@ -16,14 +16,76 @@
  * beside which the caller allows no more BE than without an objective (64): those measure no way. */
 #define SHARING_AGAIN 63u
 #define SHARING_PAUSE_MOST_NS (1ull << 40) /* a longer pause counts as this one, ns */
-#define SHARING_OVER 2u   /* so many samples that took more than the slack end the measurement of a way */
-#define SHARING_TRIES 64u /* a way that so many requests in a row could not measure is left */
+#define SHARING_OVER 2u     /* so many samples that took more than the slack end the measurement of a way */
+#define SHARING_FAR_PART 8u /* a speed that differs from the kept one by more than this part of 1 refutes it */
+#define SHARING_TRIES 64u   /* a way that so many requests in a row could not measure is left */
 
 void sharing_forget(struct sharing *sharing)
 {
         memset(sharing->way, 0, sizeof(sharing->way));
         sharing->without_n = 0;
         sharing->now = sharing->best = sharing->chosen = 0;
+        sharing->settled = sharing->learned = sharing->written = sharing->dropped = 0;
+        sharing->origin = SHARING_MEASURED;
+}
+
+void sharing_adopt(struct sharing *sharing, const struct sharing *kept)
+{
+        sharing_forget(sharing);
+        sharing->alone_ns = kept->alone_ns;
+        sharing->without_ns = kept->without_ns;
+        sharing->without_n = kept->without_n ? SHARING_KNOWN : 0;
+        sharing->origin = SHARING_KEPT;
+        sharing->best = kept->best;
+        for (uint32_t i = 0; i < SHARING_WAYS; i++) {
+                struct sharing_way *way = &sharing->way[i];
+
+                if (!kept->way[i].n)
+                        continue;
+                *way = kept->way[i];
+                way->n = SHARING_KNOWN;
+                way->kept = 1;
+                way->kept_ls = way->ls;
+                way->kept_deviation = way->deviation;
+                way->kept_be = way->be;
+        }
+}
+
+/* Whether the mean of a few samples contradicts the kept speed. */
+static int sharing_is_far(uint64_t mean, uint64_t kept, uint64_t deviation)
+{
+        return difference_u64(mean, kept) > max_u64(SHARING_ONE / SHARING_FAR_PART, SHARING_DEVIATIONS * deviation);
+}
+
+/* Whether the requests that check a way contradict its kept values. */
+static int sharing_contradicts(const struct sharing_way *way)
+{
+        return sharing_is_far(way->check_ls, way->kept_ls, way->kept_deviation) ||
+               sharing_is_far(way->check_be, way->kept_be, way->kept_be / SHARING_FAR_PART / SHARING_DEVIATIONS);
+}
+
+/* Adds a request to those that check the kept values of its way. over: it took longer than its slack allows. Returns 1:
+ * they contradict them, so all measurements are discarded. */
+static int sharing_check(struct sharing *sharing, uint64_t ls, uint64_t be, int over)
+{
+        struct sharing_way *way = &sharing->way[sharing->now];
+
+        if (!way->kept)
+                return 0;
+        way->checks++;
+        learn_part(&way->check_ls, ls, way->checks);
+        learn_part(&way->check_be, be, way->checks);
+        if (way->checks < SHARING_CHECKS && !over)
+                return 0;
+        if (sharing_contradicts(way)) {
+                sharing_forget(sharing);
+                sharing->origin = SHARING_REFUTED;
+                return 1;
+        }
+        way->kept = way->checks < SHARING_CHECKS;
+        if (!way->kept && sharing->origin == SHARING_KEPT && sharing->now == sharing->best)
+                sharing->origin = SHARING_CONFIRMED;
+        return 0;
 }
 
 void sharing_begin(struct sharing *sharing, uint64_t be_ns)
@@ -101,12 +163,14 @@ void sharing_choose(struct sharing *sharing, uint32_t n_ways, uint64_t slack_ns,
         sharing->pause_ns = pause_ns;
         if (n_ways == 1) {
                 sharing->now = sharing->best = 0;
+                sharing->settled = sharing_is_known(&sharing->way[0]);
                 return;
         }
         sharing->now = slack_ns > length_ns / SHARING_LEAST_PART ? sharing_unknown(sharing, n_ways) : n_ways;
         if (sharing->now < n_ways)
                 return;
         sharing_compare(sharing, n_ways, slack_ns);
+        sharing->settled = sharing_is_known(&sharing->way[sharing->best]);
         sharing->now = turn % SHARING_AGAIN ? sharing->best : turn / SHARING_AGAIN % n_ways;
 }
 
@@ -117,19 +181,24 @@ void sharing_learn(struct sharing *sharing, uint64_t length_ns, uint64_t may_ns,
         const uint64_t after = length_ns - min_u64(may_ns, length_ns);
         const uint64_t achieved = min_u64(alone_ns - min_u64(after, alone_ns), may_ns);
         uint64_t ls, be;
+        uint32_t over;
 
         if (may_ns <= alone_ns / SHARING_LEAST_PART || !beside_ns)
                 return;
         ls = achieved * SHARING_ONE / may_ns;
         be = min_u64((be_ns - sharing->begin_ns) * SHARING_ONE / beside_ns, 2 * SHARING_ONE);
+        over = length_ns - min_u64(alone_ns, length_ns) > sharing->slack_ns;
+        if (sharing_check(sharing, ls, be, over))
+                return;
         way->n += way->n < SHARING_SAMPLES;
         way->tries = 0;
         sharing->alone_ns = alone_ns;
+        sharing->learned = sharing->settled ? sharing->learned + 1 : 0;
         learn_part(&way->with_ns, be_ns - sharing->begin_ns, way->n);
         learn_part(&way->longer_ns, length_ns - min_u64(alone_ns, length_ns), way->n);
         learn_deviation(&way->ls, &way->deviation, ls, way->n);
         learn_part(&way->be, be, way->n);
-        way->over += length_ns - min_u64(alone_ns, length_ns) > sharing->slack_ns;
+        way->over += over;
         /* further samples would cost the objective too much */
         if (sharing->n_ways > 1 && way->over >= SHARING_OVER)
                 way->n = (uint32_t)max_u64(way->n, SHARING_KNOWN);

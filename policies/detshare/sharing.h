@@ -17,6 +17,10 @@
  * measured again now and then. A way in which two measured requests took longer than their slack allows is not
  * measured further at first.
  *
+ * A measurement of an earlier run (kept.h) is used at once. The first SHARING_CHECKS requests measured in a way check it,
+ * or fewer if one takes longer than its slack allows. If their mean is far from the kept one, the whole measurement is
+ * discarded and measured again.
+ *
  * Requests of very different lengths have a large deviation, which leaves BE only the time that the objective leaves.
  */
 #pragma once
@@ -27,6 +31,16 @@
 #define SHARING_WAYS 4u        /* way 0: all SMs */
 #define SHARING_LEAST_PART 16u /* a shorter time beside BE than this part of a request is not measured */
 
+#define SHARING_CHECKS 4u /* measured requests that check a way of an earlier run */
+
+/* The origin of a measurement. */
+enum sharing_origin {
+        SHARING_MEASURED,  /* from this run */
+        SHARING_KEPT,      /* from an earlier run; its best way is being checked */
+        SHARING_CONFIRMED, /* from an earlier run, and this run's requests agree */
+        SHARING_REFUTED,   /* from this run, because requests did not agree with that of an earlier one */
+};
+
 /* Measurements of one way. */
 struct sharing_way {
         uint32_t n;                 /* measured requests, up to SHARING_SAMPLES */
@@ -35,6 +49,9 @@ struct sharing_way {
         uint64_t ls, deviation, be; /* speed of requests, its mean deviation, and speed of BE, of SHARING_ONE */
         /* means per request: work of BE, and by how much the request takes longer, ns */
         uint64_t with_ns, longer_ns;
+        /* values of an earlier run until they are checked, and means of the requests that check them */
+        uint32_t kept, checks; /* kept: 1: there are such values; number of requests */
+        uint64_t kept_ls, kept_deviation, kept_be, check_ls, check_be;
 };
 
 struct sharing {
@@ -49,10 +66,18 @@ struct sharing {
         uint64_t without_ns; /* mean work of BE per request beside which the objective allowed no more, ns */
         uint32_t without_n;  /* samples of it, up to SHARING_SAMPLES */
         uint64_t begin_ns;   /* work of BE at the begin of the running request, ns */
+        uint32_t origin;     /* enum sharing_origin */
+        uint32_t settled;    /* 1: a way was chosen by measurements */
+        uint32_t learned;    /* requests measured since then */
+        uint32_t dropped;    /* 1: the note of an earlier run that did not hold is gone */
+        uint32_t written;    /* `learned` when the measurement was last kept */
 };
 
 /* Discards the measurement, because another BE session runs now. */
 void sharing_forget(struct sharing *sharing);
+
+/* Takes over the ways (n not 0), best, alone_ns and without_ns (without_n not 0) of an earlier run. */
+void sharing_adopt(struct sharing *sharing, const struct sharing *kept);
 
 /* A request begins, at first in way 0; be_ns: work that BE has completed so far, ns of its time alone. */
 void sharing_begin(struct sharing *sharing, uint64_t be_ns);

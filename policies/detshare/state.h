@@ -13,6 +13,7 @@
 #include "policies/detshare/params.h"
 #include "policies/detshare/positions.h"
 #include "policies/detshare/sharing.h"
+#include "policies/detshare/sketch.h"
 #include "policies/stair.h"
 
 #define US 1000ull
@@ -67,6 +68,8 @@ struct ls {
         struct felt felt;
         struct budget budget;
         struct sharing sharing;
+        uint32_t uid;
+        struct sketch kernels;
         /* time since when no BE is on the device during this request, ns; 0: BE is there; or CAME_BACK */
         uint64_t free_ns;
         uint64_t cut_ns;       /* time at which BE had to leave this request, ns; 0: it did not have to */
@@ -78,6 +81,8 @@ struct ls {
 
 struct be {
         uint64_t id, seen;
+        uint32_t uid;
+        struct sketch kernels;
         uint64_t waits;     /* number of the last decision in which the session waited for LS */
         uint64_t device_ns; /* device time of the session in its last view, ns */
         uint64_t virtual_ns;
@@ -105,12 +110,14 @@ struct detshare {
         uint32_t mask_permille; /* slowdown of requests after kernels ran on a part of this GPU, permille */
         struct stair_side upper;
         uint32_t n_ways, way_rung[SHARING_WAYS], way_sms[SHARING_WAYS]; /* ways to share: rungs of BE, fewer SMs last */
+        const struct detshare_notes *notes;                             /* NULL: the host keeps none */
         struct bound bounds[BLOCKS_MAX];
         uint32_t n_bounds;
         uint64_t decision;
         struct ls ls[LS_MAX];
         struct be be[BE_MAX];
-        uint32_t be_last; /* index in `be` of the session looked up last */
+        uint64_t be_since; /* number of the decision in which the last new BE session appeared */
+        uint32_t be_last;  /* index in `be` of the session looked up last */
         struct ended ended[ENDED];
         struct evicted evicted[ENDED];
         uint64_t be_ns, explored_ns; /* device time of all BE, and the part of it spent on exploring, ns */

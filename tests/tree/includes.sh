@@ -48,7 +48,7 @@ check client-lib/include detshare/
 check policies policies/
 # the modules of a policy, lowest first: each includes only itself and lower ones
 lower="policies/detshare_policy.h policies/stair.h"
-for module in mean gaps positions waits sharing budget felt interference params state requests tide best_effort prices explore place evict launch explain detshare; do
+for module in mean gaps positions waits sharing sketch budget felt interference params state kept requests tide best_effort prices explore place evict launch explain detshare; do
         lower="$lower policies/detshare/$module.h"
         for f in policies/detshare/$module.[ch]; do
                 [ -e "$f" ] || continue

@@ -723,6 +723,11 @@ void dsw_graph_prepare(struct dsw_session *session, struct dsw_graph *graph, str
         op->parts_only = session->worker->kernel_ns != 0;
 }
 
+int dsw_graph_may_be_whole(const struct dsw_graph *graph)
+{
+        return graph->sched.device != NULL;
+}
+
 int dsw_graph_launches_whole(const struct dsw_session *session, const struct dsw_graph *graph)
 {
         return graph->sched.device && ds_sched_graph_ready(session->sched, &graph->sched);

@@ -24,6 +24,8 @@ void dsw_graph_destroy_all(struct dsw_session *session);
 /* Takes a reference for a launch if all that the graph names exists. Returns 0 or an error with *ret_why. */
 int dsw_graph_get(struct dsw_session *session, uint64_t id, struct dsw_graph **ret, const char **ret_why);
 void dsw_graph_put(struct dsw_session *session, struct dsw_graph *graph); /* NULL is allowed */
+/* Whether the device can launch the graph as a whole at all. */
+int dsw_graph_may_be_whole(const struct dsw_graph *graph);
 /* Whether a launch of the graph by this session would be one launch on the device now. */
 int dsw_graph_launches_whole(const struct dsw_session *session, const struct dsw_graph *graph);
 /* [stops] Makes that so where the session's work runs. Returns as ds_device_ops.graph_build. */

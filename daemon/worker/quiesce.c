@@ -567,7 +567,8 @@ static void quiesce_run(ds_worker *worker)
         quiesce->running = 0;
         quiesce->count++;
         quiesce->stop_ns += quiesce_held_ns(worker);
-        quiesce->pause_ns = quiesce_pause_ns(worker);
+        if (quiesce->for_be) /* LS's own stops take no turn from BE */
+                quiesce->pause_ns = quiesce_pause_ns(worker);
         dsw_stop_cost_hits(&quiesce->cost, quiesce_hits(worker), quiesce->for_be);
 }
 
@@ -578,7 +579,8 @@ static void quiesce_open(ds_worker *worker)
         ds_sched_hold(worker->sched, 0, worker->now_ns);
         worker->sched_due = 1;
         worker->now_ns = worker->ops->now(worker->device);
-        quiesce->last_ns = worker->now_ns;
+        if (quiesce->for_be)
+                quiesce->last_ns = worker->now_ns;
         quiesce->state = DSW_QUIESCE_OPEN;
         quiesce->total_ns += worker->wall_ns() - quiesce->held_wall_ns;
 }

@@ -33,7 +33,7 @@ struct dsw_quiesce {
         uint64_t pause_ns;           /* interval after which the next stop for BE may come, whatever it costs LS */
         struct dsw_session *waiting; /* sessions that wait for a quiesce, in order of arrival */
         uint64_t drained_ns;         /* device time at which the last BE work ended */
-        uint64_t last_ns;            /* device time at which the last stop ended */
+        uint64_t last_ns;            /* device time at which the last stop for BE ended */
         uint64_t held_wall_ns, run_wall_ns;
         uint64_t chores_wall_ns;  /* real time since deferred background work exists; 0 = none */
         int chores_go_on;         /* the last stop ended with background work left */

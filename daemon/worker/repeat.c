@@ -287,7 +287,7 @@ static int repeat_make(struct dsw_repeat *repeat)
         /* the launch of a record that is wrong is refused when it is handled by itself */
         if (dsw_graph_from(repeat->stream->session, file, &repeat->graph, &why))
                 return 0;
-        return 1;
+        return dsw_graph_may_be_whole(repeat->graph);
 }
 
 /* Whether the graph can be launched now. Otherwise makes what is lacking, or requests it. */

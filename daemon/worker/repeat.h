@@ -12,8 +12,9 @@
  * Guarantees: the GPU executes exactly the launches of the records, in their order, because all fields of a record but
  * its arguments must equal the copy's, the operation has all arguments, and each node of the graph depends on the node
  * before it. No record waits here for another one: if fewer records are waiting than the repeat has, or others, they are
- * handled one by one. The client sees no difference: each launch keeps its sequence number, and the operation has that
- * of its last launch.
+ * handled one by one. Each launch keeps its sequence number, and the operation has that of its last launch. Not
+ * guaranteed: a thread that waits for a launch, while another one goes on launching in the same stream, may wait for
+ * later launches of the same repeat, too. So such a kernel must not wait for that thread.
  *
  * Only sessions without the other class beside them are treated like this, so a policy that divides the GPU still sees
  * every launch. A repeat takes at most DSW_REPEAT_NS on the GPU: for longer kernels, launching is not the limit. Building

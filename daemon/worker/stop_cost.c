@@ -29,7 +29,7 @@ void dsw_stop_cost_gap(struct dsw_stop_cost *cost, uint64_t ns)
 
 static uint32_t known_lengths(const struct dsw_stop_lengths *lengths)
 {
-        return DS_MIN(lengths->n, DSW_STOP_LENGTHS);
+        return (uint32_t)DS_MIN(lengths->n, (uint64_t)DSW_STOP_LENGTHS);
 }
 
 static void lengths_sort(struct dsw_stop_lengths *lengths)

@@ -59,7 +59,7 @@ struct dsw_stop_lengths {
         uint64_t ns[DSW_STOP_LENGTHS];
         uint64_t sorted_ns[DSW_STOP_LENGTHS]; /* the same, shortest first */
         uint64_t mean_ns;
-        uint32_t n; /* calls so far */
+        uint64_t n; /* calls so far */
 };
 
 struct dsw_stop_cost {

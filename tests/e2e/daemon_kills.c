@@ -252,20 +252,40 @@ static void all_work(const char *what)
         all(has_worked, 2, what);
 }
 
+/* The words before the number that says more. */
+static const char *how_it_ended(pid_t ended, int status)
+{
+        if (ended < 0)
+                return "is no child any more: errno";
+        return WIFSIGNALED(status) ? "was killed by signal" : "ended with exit status";
+}
+
 static void all_live(const char *what)
 {
         for (int i = 0; i < CLIENTS; i++) {
+                const struct client *c = &clients[i];
                 int status = 0;
+                /* not within h_check(): its other arguments may be evaluated before the call */
+                const pid_t ended = waitpid(c->pid, &status, WNOHANG);
+                const int error = errno;
 
-                h_check(waitpid(clients[i].pid, &status, WNOHANG) == 0, "%s: client %d (%s) ended, status %#x", what, i,
-                        load_name(clients[i].kind), (unsigned)status);
+                if (ended == 0)
+                        continue;
+                say_stuck(c, what);
+                h_check(0, "%s: client %d (%s) %s %d", what, i, load_name(c->kind), how_it_ended(ended, status),
+                        ended < 0             ? error
+                        : WIFSIGNALED(status) ? WTERMSIG(status)
+                                              : WEXITSTATUS(status));
         }
 }
 
 /* --- one death ---------------------------------------------------------------------------------------------------- */
 
+/* pid 0: there was no such process. waitpid(0) would reap any client that has ended. */
 static int gone_within(pid_t pid, int ms)
 {
+        if (!pid)
+                return 1;
         for (const uint64_t end = h_now_ms() + h_patience((uint64_t)ms); h_now_ms() < end; h_sleep_ms(1))
                 if (waitpid(pid, NULL, WNOHANG) == pid || (kill(pid, 0) < 0 && errno == ESRCH))
                         return 1;

@@ -13,6 +13,7 @@
 #include "tests/e2e/harness.h"
 
 #define N 1024u
+#define DIES_MS 10000 /* for a context to die after the daemon refused a request; generous for a slow machine */
 
 #define CALLS(X)                                                                                                \
         X(cuInit, unsigned)                                                                                     \
@@ -145,19 +146,39 @@ int load_cuda_step(struct load *l)
         return 0;
 }
 
+/* 1: these calls fail, as they do while a dead context is still current. */
+static int context_is_dead(struct load_cuda *c)
+{
+        uint64_t memory;
+        char bytes[64];
+
+        return c->cuMemAlloc_v2(&memory, 64) && c->cuMemcpyDtoH_v2(bytes, c->memory, sizeof(bytes)) && launch(c, 1) &&
+               c->cuStreamSynchronize(c->stream) && c->cuCtxSynchronize();
+}
+
+/* A daemon that stops in order refuses requests before it closes the connection. Until then a wait for work that has
+ * ended may succeed. */
+static int dies(struct load_cuda *c)
+{
+        const uint64_t end = h_now_ms() + DIES_MS;
+
+        while (!context_is_dead(c)) {
+                if (h_now_ms() >= end)
+                        return 0;
+                h_sleep_ms(1);
+        }
+        return 1;
+}
+
 int load_cuda_stale(struct load *l)
 {
         struct load_cuda *c = l->cuda;
-        uint64_t memory;
         void *p;
-        char bytes[64];
         int bad = 0;
 
         if (!c->context)
                 return 0;
-        /* these calls fail while the dead context is still current */
-        bad |= !c->cuMemAlloc_v2(&memory, 64) || !c->cuMemcpyDtoH_v2(bytes, c->memory, sizeof(bytes));
-        bad |= !launch(c, 1) || !c->cuStreamSynchronize(c->stream) || !c->cuCtxSynchronize();
+        bad |= !dies(c);
         drop_context(c);
         /* these calls fail after the context is destroyed */
         bad |= !c->cuMemFree_v2(c->memory) || !c->cuMemFreeHost(c->pinned) || !c->cuStreamSynchronize(c->stream);

@@ -42,21 +42,35 @@ static const char *build;
 static struct faults *faults;
 static char faults_path[64], log_path[80];
 static int own_stderr, starts_max, sweep_max;
+static unsigned lives; /* number of clients' lives; makes one image of each life unlike all others */
 
 /* --- one client's life, in its own process ------------------------------------------------------------------------ */
 
-static int life_kernel(dsc_session *s, struct dsc_kernel *kernel)
+/* unlike: the end of the image */
+static int life_module(dsc_session *s, unsigned unlike, uint64_t *ret)
 {
-        char path[300], log[2000] = "";
-        uint64_t module;
-        size_t size;
-        char *ptx;
-        int r;
+        char path[300], log[2000] = "", *text, *image;
+        int r, n;
 
         snprintf(path, sizeof(path), "%s/e2e/death.ptx", build);
-        ptx = h_read_file(path, &size);
-        r = dsc_module_load(s, ptx, size + 1, log, sizeof(log), &module);
-        free(ptx);
+        text = h_read_file(path, NULL);
+        n = asprintf(&image, "%s\n// %u\n", text, unlike);
+        free(text);
+        if (n < 0)
+                return 2;
+        r = dsc_module_load(s, image, (size_t)n + 1, log, sizeof(log), ret);
+        free(image);
+        return r;
+}
+
+/* Loads an image that the supervisor may know, and one that only a helper can check. */
+static int life_kernel(dsc_session *s, struct dsc_kernel *kernel)
+{
+        uint64_t known, module;
+        int r = life_module(s, 0, &known);
+
+        if (!r)
+                r = life_module(s, lives, &module);
         return r ? r : dsc_kernel_get(s, module, "fill", kernel);
 }
 
@@ -122,6 +136,7 @@ static pid_t life_begin(int rpc)
         pid_t pid;
 
         fflush(stdout);
+        lives++;
         pid = fork();
         if (pid)
                 return pid;

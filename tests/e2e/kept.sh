@@ -120,11 +120,28 @@ check "the list of profiles shows it" test "$(notes "$chosen")" = 1
 check "so does profile show" sh -c "'$build/detsharectl' --socket '$tmp/sock' profile show '$chosen' | grep -q 'note of a policy'"
 check "the daemon stops" stop
 
-# the simulator reads times from a comment, which compiled code does not have
-find "$tmp/state" -mindepth 1 -maxdepth 1 ! -name 'profiles.db*' -exec rm -rf {} +
-start
-says "after a restart it is there" 'earlier run'
-says "requests confirm it" "best effort on [0-9]+ of 132 SMs .*measured in an earlier run and confirmed in this one"
+# restarts: starts again, up to five times, until the kept choice was used and confirmed. Several parts of the SMs are
+# nearly as good here, so requests may also contradict the choice, and then it is measured again.
+restarts() {
+        local used=1 confirmed=1 try
+        for try in 1 2 3 4 5; do
+                [ "$try" = 1 ] || stop
+                # the simulator reads times from a comment, which compiled code does not have
+                find "$tmp/state" -mindepth 1 -maxdepth 1 ! -name 'profiles.db*' -exec rm -rf {} +
+                start
+                for _ in $(seq 200); do
+                        policy=$(ctl explain service --json 2>"$tmp/complaint" | jq -r .policy)
+                        grep -q 'earlier run' <<<"$policy" && used=0
+                        grep -q 'earlier run and confirmed in this one' <<<"$policy" && confirmed=0
+                        [ $confirmed = 0 ] && break 2
+                        sleep 0.05
+                done
+        done
+        result "after a restart it is there: $policy" $used
+        result "requests confirm it: $policy" $confirmed
+}
+
+restarts
 check "notes are exported" ctl profile export "$tmp/file"
 check "the file has the note" grep -qE '^[0-9a-f]{16}	note	[0-9a-f]{16}	[0-9 ]+	detshare: best effort on ' "$tmp/file"
 check "the daemon stops again" stop

@@ -21,7 +21,7 @@
 
 /* naps between tries to allocate memory that others keep without using it: the work of its owner may run */
 #define NAP_MIN_NS 1000000u
-#define NAP_MAX_NS 64000000u
+#define NAP_MAX_NS 256000000u
 
 int dsc__memory_init(struct dsc__memory *memory)
 {

@@ -3,8 +3,8 @@
 
 #include "worker/spare.h"
 
-/* time in which the device unmaps freed memory of a session that has work */
-#define SPARE_COMES_NS 200000000u
+/* time in which the device unmaps freed memory of a session that has work, also on a loaded machine */
+#define SPARE_COMES_NS 1000000000u
 
 /* The allocation in word i; NULL: none, no whole allocation, or that of an earlier word. */
 static const struct dsw_range *spare_range(const struct dsw_session *session, uint32_t i)

@@ -180,10 +180,11 @@ daemon=
 
 if [ $# = 0 ]; then
         printf '[limits]\nmemory_per_uid = 2048\n' >"$tmp/limits.conf"
+        rm -f "$tmp/daemon.log" # the last daemon's says `serving`, too
         "$build/detshared" --device sim:h200 --config "$tmp/limits.conf" --socket "$tmp/sock" >"$tmp/daemon.log" 2>&1 &
         daemon=$!
         for _ in $(seq 2000); do
-                grep -q serving "$tmp/daemon.log" && break
+                grep -qs serving "$tmp/daemon.log" && break
                 sleep 0.1
         done
         MEMORY_ALONE=1 run sm_90 kept

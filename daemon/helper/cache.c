@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/queue.h>
-#include <sys/random.h>
 #include <xxhash.h>
 
 #include "util/alloc.h"
 #include "util/error.h"
+#include "util/seed.h"
 
 /* A result larger than max_bytes / LARGE_PART is not cached, because it would evict most other rows. */
 #define LARGE_PART 4
@@ -39,8 +39,7 @@ int ds_cache_new(size_t max_bytes, ds_cache **ret)
                 return ds_error_origin(-ENOMEM);
         TAILQ_INIT(&cache->rows);
         cache->max_bytes = max_bytes;
-        if (getrandom(&cache->seed, sizeof(cache->seed), GRND_NONBLOCK) != sizeof(cache->seed))
-                cache->seed = (uintptr_t)cache;
+        cache->seed = ds_hash_seed(cache);
         *ret = cache;
         return 0;
 }

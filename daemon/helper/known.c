@@ -7,13 +7,13 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/queue.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
 #include "util/alloc.h"
 #include "util/error.h"
+#include "util/seed.h"
 
 _Static_assert(sizeof(struct ds_known_origin) == 7 * sizeof(uint64_t) + 6 * sizeof(uint32_t), "compared as bytes");
 
@@ -66,8 +66,7 @@ int ds_known_new(uint64_t max_bytes, size_t max_files, ds_known **ret)
         TAILQ_INIT(&known->outputs);
         known->max_bytes = max_bytes;
         known->max_files = max_files;
-        if (getrandom(&known->seed, sizeof(known->seed), GRND_NONBLOCK) != sizeof(known->seed))
-                known->seed = (uintptr_t)known;
+        known->seed = ds_hash_seed(known);
         *ret = known;
         return 0;
 }

@@ -4,8 +4,9 @@
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
-#include <sys/random.h>
 #include <xxhash.h>
+
+#include "util/seed.h"
 
 #define FIRST_BUCKETS 256 /* initial number of hash chains, a power of two */
 
@@ -30,8 +31,7 @@ static uint32_t hash_of(const struct ds_ptx_symtab *table, const char *name, siz
 int ds_ptx_symtab_init(struct ds_ptx_symtab *table, ds_arena *arena)
 {
         *table = (struct ds_ptx_symtab){.arena = arena, .n_buckets = FIRST_BUCKETS};
-        if (getrandom(&table->seed, sizeof(table->seed), GRND_NONBLOCK) != sizeof(table->seed))
-                table->seed = (uintptr_t)table;
+        table->seed = ds_hash_seed(table);
         table->buckets = ds_arena_alloc(arena, FIRST_BUCKETS, sizeof(*table->buckets));
         return table->buckets ? 0 : -ENOMEM;
 }

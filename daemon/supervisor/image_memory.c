@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/queue.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -17,6 +16,7 @@
 #include "util/error.h"
 #include "util/foreign.h"
 #include "util/macro.h"
+#include "util/seed.h"
 
 _Static_assert(sizeof(struct ds_image_key) == 8 * sizeof(uint64_t) + 4 * sizeof(uint32_t), "compared as bytes");
 
@@ -53,8 +53,7 @@ int ds_image_memory_new(size_t max_files, ds_image_memory **ret)
                 return ds_error_origin(-ENOMEM);
         TAILQ_INIT(&memory->entries);
         memory->max = max_files;
-        if (getrandom(&memory->seed, sizeof(memory->seed), GRND_NONBLOCK) != sizeof(memory->seed))
-                memory->seed = (uintptr_t)memory;
+        memory->seed = ds_hash_seed(memory);
         *ret = memory;
         return 0;
 }

@@ -35,16 +35,13 @@ int dsw_work_launch(struct dsw_stream *stream, const struct ds_record_launch *la
 {
         struct dsw_session *session = stream->session;
         struct dsw_kernel *kernel = dsw_module_kernel(session, launch->kernel);
-        struct ds_launch l = {.shared_bytes = launch->shared_bytes, .params_size = launch->params_size};
+        struct ds_launch l;
         struct dsw_op *op;
         int status;
 
         if (!kernel)
                 return work_refuse(DS_CUDA_INVALID_HANDLE, ret_why, "launch of an unknown kernel");
-        memcpy(l.grid, launch->grid, sizeof(l.grid));
-        memcpy(l.block, launch->block, sizeof(l.block));
-        for (int i = 0; i < 3; i++)
-                l.cluster[i] = launch->cluster[i];
+        l = dsw_graph_launch_of(kernel, launch);
         status = dsw_check_launch(&session->worker->limits, kernel->info, &l, ret_why);
         if (status)
                 return status;
@@ -53,13 +50,8 @@ int dsw_work_launch(struct dsw_stream *stream, const struct ds_record_launch *la
         op = dsw_op_new(session, DS_OP_LAUNCH, launch->params_size);
         if (!op)
                 return work_no_memory(ret_why);
-        op->op.launch.kernel = kernel->device;
-        memcpy(op->op.launch.grid, l.grid, sizeof(l.grid));
-        memcpy(op->op.launch.block, l.block, sizeof(l.block));
-        memcpy(op->op.launch.cluster, l.cluster, sizeof(l.cluster));
-        op->op.launch.cooperative = launch->cooperative != 0;
-        op->op.launch.shared_bytes = launch->shared_bytes;
-        op->op.launch.params_size = launch->params_size;
+        l.params = op->op.launch.params;
+        op->op.launch = l;
         if (launch->params_size)
                 memcpy(op->large_params ? op->large_params : op->params, params, launch->params_size);
         dsw_forms_launch(session, kernel, op);
